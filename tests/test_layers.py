@@ -1,0 +1,100 @@
+"""The order of the modules: each imports only from the left, and the costly libraries only where they are needed."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SRC = ROOT / "src" / "graphlint"
+RULES = ROOT / "rules"
+
+LAYERS = """
+    source namesake | edits flow effects values | findings declarations behavior | facts automaton vocabulary | rule |
+    project sieve | summaries | typestate | registry codemod suppress | config | files | report writing | check | cli |
+    __main__
+"""
+RANK = {name: rank for rank, layer in enumerate(LAYERS.split("|")) for name in layer.split()}
+
+LAZY = ("libcst", "pathspec", "torch", "tree_sitter", "tree_sitter_cpp", "cuda")
+"""Imported inside the functions that need them: each costs more than the whole rest of the start."""
+
+
+def unit(path: Path) -> str:
+    """What a file belongs to: a module of graphlint, or a package inside it, whose files rank as one."""
+    return path.relative_to(SRC).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Dotted names that a file imports, at its top or inside a function; `from a import b` gives `a.b`."""
+    tree = ast.parse(path.read_bytes())
+    here = ("graphlint", *path.relative_to(SRC).parts) if SRC in path.parents else ()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join((*here[: -node.level], *filter(None, [node.module]))) if node.level else str(node.module)
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def libraries(path: Path) -> set[str]:
+    return {name.split(".")[0] for name in imports(path)}
+
+
+def sources() -> list[Path]:
+    return [path for path in sorted(SRC.rglob("*.py")) if path != SRC / "__init__.py"]
+
+
+def test_every_module_has_a_place() -> None:
+    assert {unit(path) for path in sources()} <= set(RANK)
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(SRC)))
+def test_a_module_imports_only_from_lower_layers(path: Path) -> None:
+    for name in imports(path):
+        parts = name.split(".")
+        if parts[0] != "graphlint" or parts[1] in (unit(path), "__version__"):
+            continue
+        assert RANK[parts[1]] < RANK[unit(path)], f"{unit(path)} must not import {name}"
+
+
+def test_the_package_itself_imports_nothing() -> None:
+    assert list(imports(SRC / "__init__.py")) == []
+
+
+def test_one_module_reads_python_and_one_writes_it() -> None:
+    assert {unit(path) for path in sources() if "ast" in libraries(path)} <= {"facts"}
+    assert {unit(path) for path in sources() if "libcst" in libraries(path)} <= {"codemod"}
+    assert [path for path in RULES.rglob("*.py") if "ast" in libraries(path)] == []
+
+
+def test_nothing_in_the_tool_names_a_rule() -> None:
+    names = [path.parent.name for path in RULES.glob("*/rule.toml")]
+    naming = re.compile(rf"(?<![\w-])({'|'.join(map(re.escape, names))})(?![\w-])") if names else re.compile(r"(?!)")
+    found = [
+        f"{path.relative_to(ROOT)}:{row}: {match[0]}"
+        for path in sorted(SRC.rglob("*"))
+        if path.suffix in (".py", ".toml")
+        for row, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        for match in naming.finditer(line)
+    ]
+    assert found == []
+
+
+def start_up() -> list[str]:
+    """The modules; all but one may be imported before it is known that any file needs work."""
+    return sorted({f"graphlint.{unit(path)}" for path in sources()} - {"graphlint.__main__"})
+
+
+@pytest.mark.parametrize("module", start_up())
+def test_no_costly_library_is_imported_at_start_up(module: str) -> None:
+    program = f"import sys, {module}; print(*sorted(set(sys.modules) & set({LAZY!r})))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    allowed = {"libcst"} if module == "graphlint.codemod" else set()
+    assert set(done.stdout.split()) <= allowed
