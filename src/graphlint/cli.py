@@ -1,0 +1,397 @@
+"""The command line: findings on standard output, all else on standard error.
+
+Exit codes: 0 nothing is left that fails the run, 1 something is (or `fix --diff` would change something), 2 the run
+itself failed: wrong usage, a missing path, an unknown rule or setting, a fault of this tool. An interrupt gives 130.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import click
+
+from graphlint import __version__
+
+if TYPE_CHECKING:  # the modules of the pipeline are imported by the commands that need them
+    from graphlint.check import Inputs, Report
+    from graphlint.config import Settings
+    from graphlint.findings import Finding
+    from graphlint.fixing import Outcome
+    from graphlint.rule import Rule
+
+FAILED = 2
+INTERRUPTED = 130
+
+_FORMATS = ("full", "concise", "json", "github", "sarif")
+_SEVERITIES = ("error", "warning", "note")
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit."""
+    from graphlint import namesake
+
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if (warning := namesake.warning()) is not None:
+        _say(f"warning: {warning}")
+    try:
+        code = cli.main(words, prog_name="graphlint", standalone_mode=False) or 0
+    except click.ClickException as error:
+        error.show()
+        code = FAILED
+    except (click.Abort, KeyboardInterrupt):
+        code = INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - whatever it is, the reader gets one line and the caller its exit code
+        if "--debug" in words:
+            import traceback
+
+            traceback.print_exc()
+        _say(_explanation(error))
+        code = FAILED
+    sys.exit(code)
+
+
+def _explanation(error: Exception) -> str:
+    """One line about an error that ended the run: about the reader's input, or about a fault of this tool."""
+    import traceback
+
+    from graphlint.declarations import DeclarationError
+    from graphlint.files import PathError
+    from graphlint.writing import PartialWriteError, WriteError
+
+    if isinstance(error, (DeclarationError, PathError, WriteError, PartialWriteError)):
+        return f"error: {error}"
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{os.path.basename(os.path.dirname(frame.filename))}/{os.path.basename(frame.filename)}:{frame.lineno}"
+    return (
+        f"error: internal error at {place}: {type(error).__name__}: {error}; this is a fault of graphlint "
+        f"{__version__}: run again with --debug, and report the traceback with the code that led to it"
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------ options
+
+
+def _words(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """The words of an option that may be repeated and may hold several, separated by commas."""
+    return tuple(word.strip() for value in values for word in value.split(",") if word.strip())
+
+
+def _options(*options: Callable[[_Command], _Command]) -> Callable[[_Command], _Command]:
+    def add(command: _Command) -> _Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+_paths = click.argument("paths", nargs=-1, metavar="[PATH]...")
+_config = click.option(
+    "--config", type=click.Path(), metavar="FILE", help="The TOML file whose [tool.graphlint] counts."
+)
+_debug = click.option("--debug", is_flag=True, help="Show the traceback of an internal error.")
+_selection = _options(
+    click.option("--rule", multiple=True, callback=_words, metavar="NAME", help="Only this rule; may be repeated."),
+    click.option("--select", multiple=True, callback=_words, metavar="NAMES", help="Only these rules or groups."),
+    click.option("--ignore", multiple=True, callback=_words, metavar="NAMES", help="Not these rules or groups."),
+    click.option("--preview", is_flag=True, help="Report findings of low precision too."),
+)
+_output = _options(
+    click.option("--output-format", type=click.Choice(_FORMATS), default="full", show_default=True),
+    click.option("--output-file", type=click.Path(), metavar="FILE", help="Write the findings there."),
+    click.option("--fail-on", type=click.Choice(_SEVERITIES), help="The least severity that fails the run. [warning]"),
+    click.option("--show-unresolved", is_flag=True, help="List the calls whose target is unknown."),
+    click.option("--stdin-filename", metavar="FILE", help="The file that `-`, the standard input, is the content of."),
+    _config,
+    _debug,
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="graphlint %(version)s")
+def cli() -> None:
+    """Find CUDA-graph memory-lifetime hazards in the source of inference engines, and rewrite them."""
+
+
+# ----------------------------------------------------------------------------------------------------------- commands
+
+
+@cli.command("check")
+@_paths
+@_selection
+@_output
+def check_(paths: tuple[str, ...], **options: Any) -> int:
+    """Report hazards in files and folders; PATH is the working directory if none is given."""
+    from graphlint import check
+
+    settings, rules, inputs = _inputs(paths, options)
+    report = check.judge(inputs, rules)
+    _print_findings(report.findings, report, rules, options)
+    _say_warnings(inputs, report, options)
+    _say(_summary(inputs, report))
+    return _exit_code(report, settings)
+
+
+@cli.command("fix")
+@_paths
+@_selection
+@click.option("--diff", is_flag=True, help="Print what would change, and change nothing.")
+@click.option("--unsafe-fixes", is_flag=True, help="Apply the fixes that hold only under the conditions they state.")
+@_output
+def fix_(paths: tuple[str, ...], *, diff: bool, unsafe_fixes: bool, **options: Any) -> int:
+    """Rewrite hazards in files and folders, and report those that remain.
+
+    A fix is applied only if afterwards its finding is gone and no other stands in its place.
+    """
+    from graphlint import fixing, writing
+
+    settings, rules, inputs = _inputs(paths, options)
+    outcome = fixing.fix(inputs, rules, unsafe=unsafe_fixes)
+    if diff:
+        _write(fixing.diff(outcome.changes))
+    elif "-" in paths:
+        (given,) = inputs.selection.report
+        _write(outcome.report.sources[given].content)
+    else:
+        writing.write(outcome.changes)
+        _print_findings(outcome.report.findings, outcome.report, rules, options)
+    _say_fixes(outcome, inputs, would="would fix" if diff else "fixed")
+    _say_warnings(inputs, outcome.report, options)
+    _say(_summary(inputs, outcome.report, unsafe=unsafe_fixes))
+    return 1 if diff and outcome.changes else _exit_code(outcome.report, settings)
+
+
+@cli.command("rules")
+@click.option("--output-format", type=click.Choice(("text", "json")), default="text", show_default=True)
+@_debug
+def rules_(*, output_format: str, **_: Any) -> None:
+    """List the rules."""
+    from graphlint import registry
+
+    rules = registry.rules()
+    if output_format == "json":
+        import json
+
+        _write(json.dumps([_described(rule) for rule in rules], indent=2) + "\n")
+        return
+    rows = [("rule", "group", "severity", "precision", "fix", "")]
+    rows += [
+        (
+            rule.name,
+            rule.group.value,
+            rule.severity.value,
+            rule.precision.value,
+            rule.fix.value if rule.fix else "none",
+            rule.summary,
+        )
+        for rule in rules
+    ]
+    wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(f"{cell:{width}}" for cell, width in zip(row, wide, strict=True)).rstrip() for row in rows)
+    _write("".join(f"{line}\n" for line in lines))
+
+
+@cli.command("rule")
+@click.argument("name")
+@_debug
+def rule_(name: str, **_: Any) -> None:
+    """Print a rule's page."""
+    from graphlint import registry
+
+    try:
+        _write(registry.page(registry.by_name(name)))
+    except registry.UnknownRuleError as error:
+        raise click.UsageError(str(error)) from None
+
+
+@cli.command("flow")
+@click.argument("function")
+@_paths
+@_config
+@_debug
+def flow_(function: str, paths: tuple[str, ...], **options: Any) -> None:
+    """Show the effects of a function as the rules see them.
+
+    FUNCTION is its dotted name, or the end of it: `Runner.clear`.
+    """
+    from graphlint import explain
+
+    _, _, inputs = _inputs(paths, options)
+    _write(explain.flow(inputs, function))
+
+
+@cli.command("why")
+@click.argument("place", metavar="PATH:LINE")
+@_config
+@_debug
+def why_(place: str, **options: Any) -> None:
+    """Show what is known of a line, and why there is no finding."""
+    from graphlint import explain
+
+    path, _, row = place.rpartition(":")
+    if not path or not row.isdecimal():
+        raise click.UsageError(f"{place!r} is not of the form PATH:LINE")
+    _, rules, inputs = _inputs((path,), options)
+    _write(explain.why(inputs, rules, inputs.selection.report[0], int(row)))
+
+
+# -------------------------------------------------------------------------------------------------------------- input
+
+
+def _inputs(paths: tuple[str, ...], options: Mapping[str, Any]) -> tuple[Settings, tuple[Rule, ...], Inputs]:
+    """The settings, the rules to run and the files to look at, as a command's arguments say."""
+    from graphlint import check
+
+    filename = options.get("stdin_filename")
+    unsaved: dict[str, bytes] = {}
+    if "-" in paths:
+        if len(paths) > 1 or filename is None:
+            raise click.UsageError("`-` stands alone, and --stdin-filename says which file it is")
+        unsaved[filename] = sys.stdin.buffer.read()
+        paths = (filename,)
+    elif filename is not None:
+        raise click.UsageError("--stdin-filename goes with `-`")
+    paths = paths or (".",)
+    settings = _settings(paths, options)
+    rules = _rules(settings, options)
+    if not rules:
+        raise click.UsageError("no rule is left to look for")
+    return settings, rules, check.read(paths, settings, unsaved)
+
+
+def _settings(paths: Sequence[str], options: Mapping[str, Any]) -> Settings:
+    from graphlint import config
+    from graphlint.findings import Severity
+
+    file = options["config"] or config.find(paths)
+    settings = config.Settings() if file is None else config.load(file)
+    if options.get("preview"):
+        settings = replace(settings, preview=True)
+    if options.get("fail_on"):
+        settings = replace(settings, fail_on=Severity(options["fail_on"]))
+    return settings
+
+
+def _rules(settings: Settings, options: Mapping[str, Any]) -> tuple[Rule, ...]:
+    """The rules to run. Naming rules on the command line overrides what the settings say about which to run."""
+    from graphlint import registry
+
+    names, select, ignore = (options.get(key, ()) for key in ("rule", "select", "ignore"))
+    if not names and not select:
+        select, ignore = settings.select, (*settings.ignore, *ignore)
+    try:
+        return registry.select(names, select, ignore)
+    except registry.UnknownRuleError as error:
+        raise click.UsageError(str(error)) from None
+
+
+# ------------------------------------------------------------------------------------------------------------- output
+
+
+def _print_findings(
+    findings: Sequence[Finding], report: Report, rules: Sequence[Rule], options: Mapping[str, Any]
+) -> None:
+    from graphlint.report import render
+
+    file = options["output_file"]
+    colour = file is None and sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    text = render(options["output_format"], findings, report.sources, rules, colour=colour)
+    if file is None:
+        _write(text)
+        return
+    try:
+        with open(file, "w", encoding="utf-8", newline="\n") as out:
+            out.write(text)
+    except OSError as error:
+        raise click.ClickException(f"{file}: cannot be written: {error.strerror}") from error
+
+
+def _say_warnings(inputs: Inputs, report: Report, options: Mapping[str, Any]) -> None:
+    for folder in inputs.selection.unreadable:
+        _say(f"{folder}: warning: this folder cannot be listed")
+    if not inputs.selection.report:
+        _say("warning: no Python file found under the given paths")
+    for warning in report.warnings:
+        _say(warning)
+    if options["show_unresolved"]:
+        for call in report.unresolved:
+            _say(call)
+
+
+def _say_fixes(outcome: Outcome, inputs: Inputs, would: str) -> None:
+    for finding in outcome.applied:
+        assert finding.fix is not None
+        _say(
+            f"{_row(finding, inputs)}: {would} {finding.rule}: {finding.fix.title} ({finding.fix.applicability.value})"
+        )
+        for condition in finding.fix.conditions:
+            _say(f"  - {condition}")
+    for refusal in outcome.refused:
+        finding = refusal.finding
+        _say(f"{_row(finding, inputs)}: not fixed: {finding.rule}: {refusal.reason}")
+
+
+def _row(finding: Finding, inputs: Inputs) -> str:
+    return f"{finding.path}:{inputs.sources[finding.path].row(finding.span.start)}"
+
+
+def _summary(inputs: Inputs, report: Report, *, unsafe: bool = False) -> str:
+    counts = Counter(finding.severity.value for finding in report.findings)
+    found = ", ".join(_counted(counts[severity], severity) for severity in _SEVERITIES if counts[severity])
+    text = f"{_counted(len(inputs.selection.report), 'file')} checked: {found or 'no findings'}"
+    fixes = Counter(finding.fix.applicability.value for finding in report.findings if finding.fix and finding.fix.edits)
+    hints = []
+    if fixes["safe"]:
+        hints.append(f"{fixes['safe']} fixable with `graphlint fix`")
+    if fixes["unsafe"] and not unsafe:
+        hints.append(f"{fixes['unsafe']} with `graphlint fix --unsafe-fixes`")
+    if report.unresolved:
+        hints.append(f"{_counted(len(report.unresolved), 'unresolved call')} (--show-unresolved)")
+    return "; ".join((text, *hints))
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _exit_code(report: Report, settings: Settings) -> int:
+    fails = _SEVERITIES[: _SEVERITIES.index(settings.fail_on.value) + 1]
+    return int(any(finding.severity.value in fails for finding in report.findings))
+
+
+def _described(rule: Rule) -> dict[str, Any]:
+    return {
+        "name": rule.name,
+        "summary": rule.summary,
+        "group": rule.group.value,
+        "severity": rule.severity.value,
+        "precision": rule.precision.value,
+        "kind": rule.kind.value,
+        "reported_at": rule.reported_at,
+        "fix": rule.fix.value if rule.fix else None,
+        "trades_for": list(rule.trades_for),
+        "former_names": list(rule.former_names),
+        "since": rule.since,
+    }
+
+
+def _say(text: str) -> None:
+    click.echo(text.encode(sys.stderr.encoding or "utf-8", "backslashreplace"), err=True)
+
+
+def _write(text: str | bytes) -> None:
+    """Write to standard output. A reader that has gone away is no error: its run goes on to its exit code."""
+    content = text.encode(sys.stdout.encoding or "utf-8", "backslashreplace") if isinstance(text, str) else text
+    try:
+        click.echo(content, nl=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What is still buffered would be written once more at exit, and fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,205 @@
+"""The fix loop: rewrites files in memory, looks at them again, and keeps only what holds.
+
+A fix is believed after the fact. It stands only if the changed files parse, the finding is gone, and no finding that
+was not there before stands in its place, except of the rules that its own rule declares to trade for. A fix that fails
+this is taken back whole, all its files together, and the run says so. Nothing here writes a file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from graphlint import check, edits, registry
+from graphlint.check import Inputs, Report
+from graphlint.edits import Applicability, Edit, Fix, OverlapError
+from graphlint.findings import Finding
+from graphlint.rule import Rule
+from graphlint.source import Source
+from graphlint.writing import Change
+
+ROUNDS = 10
+"""Most times that the files are rewritten and looked at again."""
+
+Identity = tuple[str, str, str, str]
+"""What makes two findings the same while the rows around them move: rule, path, symbol, message."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A fix that was not applied although it was asked for."""
+
+    finding: Finding
+    reason: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the loop did, in memory."""
+
+    report: Report
+    """What remains of the rules that were asked for."""
+    changes: Mapping[str, Change]
+    applied: tuple[Finding, ...]
+    refused: tuple[Refusal, ...]
+
+
+def fix(inputs: Inputs, rules: Sequence[Rule], *, unsafe: bool = False) -> Outcome:
+    """Apply the fixes of the rules' findings until none applies any more.
+
+    All rules judge the result, whichever were asked for: a rewrite must not trade a hazard for another one unseen.
+
+    Args:
+        inputs: the files as they are.
+        rules: whose findings are fixed and reported.
+        unsafe: whether to apply fixes that are right only under the conditions that they state.
+
+    Raises:
+        RuleError: a rule's own code failed.
+    """
+    every = registry.rules()
+    asked = {rule.name for rule in rules}
+    now, report = inputs, check.judge(inputs, every)
+    applied: list[Finding] = []
+    refused: dict[Identity, Refusal] = {}
+
+    def ready() -> list[Finding]:
+        return [
+            finding
+            for finding in report.findings
+            if finding.rule in asked and _identity(finding) not in refused and _is_wanted(finding.fix, unsafe=unsafe)
+        ]
+
+    for _ in range(ROUNDS):
+        batch = _apart(ready(), now)
+        if not batch:
+            break
+        attempt = _attempt(batch, now, report, every)
+        if isinstance(attempt, tuple):
+            now, report = attempt
+            applied += batch
+            continue
+        for identity in dict.fromkeys(map(_identity, batch)):
+            # One of them is to blame. Each alone, and as it looks after the ones before it.
+            alone = next((finding for finding in ready() if _identity(finding) == identity), None)
+            if alone is None:
+                continue
+            attempt = _attempt([alone], now, report, every)
+            if isinstance(attempt, tuple):
+                now, report = attempt
+                applied.append(alone)
+            else:
+                refused[identity] = Refusal(alone, attempt)
+    else:
+        for finding in ready():
+            refused[_identity(finding)] = Refusal(finding, f"its fix still applies after {ROUNDS} rounds")
+    remaining = tuple(finding for finding in report.findings if finding.rule in asked or not _is_rule(finding, every))
+    return Outcome(
+        replace(report, findings=remaining),
+        {
+            path: Change(inputs.sources[path].content, source.content)
+            for path, source in sorted(now.sources.items())
+            if source is not inputs.sources[path] and source.content != inputs.sources[path].content
+        },
+        tuple(applied),
+        tuple(refused.values()),
+    )
+
+
+def diff(changes: Mapping[str, Change]) -> bytes:
+    """A unified diff of the changes that `patch -p0` takes, in the files' own encodings."""
+    return b"".join(piece for path, change in sorted(changes.items()) for piece in _diff(path, change))
+
+
+def _diff(path: str, change: Change) -> Iterable[bytes]:
+    import difflib
+
+    def lines(content: bytes) -> list[str]:
+        # Latin-1 keeps every byte; a row here ends in LF alone, as diff and patch have it.
+        return [f"{line}\n" for line in content.decode("latin-1").split("\n")]
+
+    before, after = lines(change.before), lines(change.after)
+    for each in (before, after):  # what follows the last LF: nothing, or a line without one
+        each[-1] = each[-1].removesuffix("\n")
+        if not each[-1]:
+            each.pop()
+    name = os.fsencode(path).decode("latin-1")
+    for line in difflib.unified_diff(before, after, name, name):
+        yield line.encode("latin-1")
+        if not line.endswith("\n"):
+            yield b"\n\\ No newline at end of file\n"
+
+
+def _identity(finding: Finding) -> Identity:
+    return finding.rule, finding.path, finding.symbol, finding.message
+
+
+def _is_wanted(fix: Fix | None, *, unsafe: bool) -> bool:
+    if fix is None or not fix.edits:
+        return False
+    return fix.applicability is Applicability.SAFE or (unsafe and fix.applicability is Applicability.UNSAFE)
+
+
+def _edits(findings: Iterable[Finding]) -> dict[str, list[Edit]]:
+    """The edits of the findings' fixes, by file."""
+    result: dict[str, list[Edit]] = {}
+    for finding in findings:
+        for edit in finding.fix.edits if finding.fix is not None else ():
+            result.setdefault(edit.path, []).append(edit)
+    return result
+
+
+def _apart(findings: Sequence[Finding], inputs: Inputs) -> list[Finding]:
+    """As many of the findings, in their order, as have fixes that leave each other alone.
+
+    A fix whose own edits overlap is among them, to be refused with its reason.
+    """
+    batch: list[Finding] = []
+    for finding in findings:
+        if _is_applicable([finding], inputs) and not _is_applicable([*batch, finding], inputs):
+            continue
+        batch.append(finding)
+    return batch
+
+
+def _is_applicable(findings: Sequence[Finding], inputs: Inputs) -> bool:
+    try:
+        for path, wanted in _edits(findings).items():
+            edits.apply(wanted, inputs.sources[path].content)
+    except OverlapError:
+        return False
+    return True
+
+
+def _attempt(
+    batch: Sequence[Finding], inputs: Inputs, report: Report, every: Sequence[Rule]
+) -> tuple[Inputs, Report] | str:
+    """The files and the report after the fixes of `batch`, or why the fix (if it is one) must not be applied."""
+    given = frozenset(inputs.selection.report)
+    changed: dict[str, Source] = {}
+    for path, wanted in sorted(_edits(batch).items()):
+        if path not in given:
+            return f"it also changes {path}, which is not among the given paths"
+        try:
+            changed[path] = Source(path, edits.apply(wanted, inputs.sources[path].content))
+        except OverlapError as error:
+            return f"its edits overlap: {error}"
+    after_inputs = replace(inputs, sources={**inputs.sources, **changed})
+    after = check.judge(after_inputs, every)
+    had, has = (Counter(map(_identity, each.findings)) for each in (report, after))
+    for identity, count in Counter(map(_identity, batch)).items():
+        if has[identity] > had[identity] - count:
+            return "the finding is still there after it"
+    names = {finding.rule for finding in batch}
+    traded = {name for rule in every if rule.name in names for name in rule.trades_for}
+    for finding in after.findings:
+        if has[_identity(finding)] > had[_identity(finding)] and finding.rule not in traded:
+            row = after.sources[finding.path].row(finding.span.start)
+            return f"it leads to {finding.rule} at {finding.path}:{row}: {finding.message}"
+    return after_inputs, after
+
+
+def _is_rule(finding: Finding, every: Sequence[Rule]) -> bool:
+    return any(finding.rule == rule.name for rule in every)
