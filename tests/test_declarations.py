@@ -124,6 +124,11 @@ def test_an_error_says_what_is_wrong_and_in_which_row(text: str, row: int, messa
     assert str(caught.value).startswith(f"x.toml:{row}: {message}" if row else f"x.toml: {message}")
 
 
+def test_a_table_that_other_headers_imply_has_the_row_of_its_own_header() -> None:
+    document = parse(b"[a.b]\nx = 1\n[a]\ny = 1\n[c.d]\n", "x.toml")
+    assert [document.row("a"), document.row("a", "b"), document.row("c")] == [3, 1, 5]
+
+
 def test_a_file_that_is_not_utf8_is_an_error_with_its_row() -> None:
     with pytest.raises(DeclarationError, match=r"^x\.toml:2: not UTF-8$"):
         parse(b"a = 1\nb = '\xff'\n", "x.toml")
@@ -160,7 +165,9 @@ def test_a_suggestion_names_a_near_word_only() -> None:
 
 KEYS = st.text(st.sampled_from("ab1-_.é \"'\\#[]=,\n"), min_size=1, max_size=3)
 LEAVES = st.sampled_from(["1", "true", "1979-05-27 07:32:00", '"a # b"', "'[x]'", '"\\"]"'])
-LONG = st.sampled_from(['"""\na = 1\n[b]\n"""', "'''\n# \"\"\"\n'''", '"""x"""""', '"""\\""""', "''''a'''"])
+LONG = st.sampled_from(
+    ['"""\na = 1\n[b]\n"""', "'''\n# \"\"\"\n'''", '"""x"""""', '"""\\""""', "''''a'''", "'''a'''''"]
+)
 VALUES = st.recursive(
     LEAVES | LONG,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
