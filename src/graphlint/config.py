@@ -79,7 +79,7 @@ def load(path: str) -> Settings:
     from graphlint.declarations import DeclarationError, Document, ListOf, MapOf, OneOf, Table
 
     shown = os.path.relpath(path)
-    document = declarations.parse(Path(path).read_bytes(), shown if not shown.startswith("..") else path)
+    document = declarations.read(Path(path if shown.startswith(os.pardir) else shown))
     table = document.table("tool", "graphlint")
     if table is None:
         raise DeclarationError(document.path, 0, "has no [tool.graphlint]")
