@@ -11,8 +11,8 @@ report. Its `rule.toml` holds this:
     kind = "ordering"                   # ordering: an automaton over effects; shape: a function in the Python file
     reported-at = "erase"               # ordering: the effect whose step of the path is reported; shape: a phrase
     fix = "safe"                        # the best that its rewrite can be: safe | unsafe | suggest | none
-    trades-for = ["shared-release"]     # optional: rules whose findings may stand where this one's was, after its fix
-    former-names = ["pool-erase"]       # optional: names that still select and suppress it
+    trades-for = ["other-rule"]         # optional: rules whose findings may stand where this one's was, after its fix
+    former-names = ["old-name"]         # optional: names that still select and suppress it
     since = "0.1"                       # the version that brought it
 
 and for an ordering rule the automaton (`subject`, `start`, `[states.*]`; see `graphlint.automaton`).
