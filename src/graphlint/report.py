@@ -89,7 +89,7 @@ def _paint(*, colour: bool) -> Paint:
 
 def _place(path: str, span: Span, sources: Mapping[str, Source]) -> str:
     row, column = sources[path].position(span.start)
-    return f"{path}:{row}:{column}"
+    return f"{_printable(path)}:{row}:{column}"
 
 
 def _headline(finding: Finding, sources: Mapping[str, Source], paint: Paint) -> str:
@@ -133,7 +133,7 @@ def _frame(source: Source, span: Span, paint: Paint) -> list[str]:
 
 
 def _printable(text: str) -> str:
-    """A source line that cannot steer the terminal: control characters and lone surrogates give way to `?`."""
+    """Text that can be encoded and cannot steer a terminal: `?` for control characters and lone surrogates."""
     return text if text.isprintable() else "".join(char if char.isprintable() or char == "\t" else "?" for char in text)
 
 
@@ -218,7 +218,12 @@ def _annotation(finding: Finding, sources: Mapping[str, Source]) -> str:
     """
     source = sources[finding.path]
     start, end = source.position(finding.span.start), source.position(finding.span.end)
-    where = {"title": f"graphlint ({finding.rule})", "file": finding.path, "line": start.row, "endLine": end.row}
+    where = {
+        "title": f"graphlint ({finding.rule})",
+        "file": _printable(finding.path),
+        "line": start.row,
+        "endLine": end.row,
+    }
     if start.row == end.row:
         where |= {"col": start.column, "endColumn": end.column}
     text = [finding.message]
@@ -304,7 +309,7 @@ def _result(finding: Finding, fingerprint: str, index: int, sources: Mapping[str
             for step in finding.trace
         ]
         result["codeFlows"] = [{"threadFlows": [{"locations": steps}]}]
-    if finding.fix is not None:
+    if finding.fix is not None and finding.fix.edits:
         result["fixes"] = [_sarif_fix(finding.fix, sources)]
     return result
 
