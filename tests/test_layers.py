@@ -18,7 +18,7 @@ RULES = ROOT / "rules"
 LAYERS = """
     source namesake | edits flow effects values | findings declarations behavior | facts automaton vocabulary | rule |
     project sieve execution | evaluate | summaries | typestate | registry suppress cpp | codemod config | files |
-    report writing | check | explain fixing validation | cli | __main__
+    report writing | check | explain fixing | validation | cli | __main__
 """
 RANK = {name: rank for rank, layer in enumerate(LAYERS.split("|")) for name in layer.split()}
 

@@ -116,7 +116,7 @@ def test_what_every_rule_must_say(text: str, key: str) -> None:
         (SHAPE, '"0.1"', '"0.1"\n[states.a]', 12, "a shape rule has no automaton, so no 'states'"),
         (SHAPE, '"shape"', '"ordering"', 6, "key 'subject' is missing: an ordering rule has an automaton"),
         (ORDERING, 'subject = "pool"\n', "", 6, "key 'subject' is missing: an ordering rule has an automaton"),
-        (ORDERING, '"erase"', '"exit"', 7, "'reported-at' of an ordering rule must be an effect, not 'exit'"),
+        (ORDERING, '"erase"', '"exit"', 7, "'reported-at' of an ordering rule must be an effect or 'last', not 'exit'"),
         (ORDERING, '"erase"', '"sync"', 7, "a path leads to HAZARD without 'sync', where nothing could be reported"),
         (ORDERING, "exit", "exits", 18, "unknown effect 'exits'; did you mean 'exit'?"),
     ],
@@ -127,6 +127,11 @@ def test_a_wrong_rule_is_an_error_with_its_row(text: str, old: str, new: str, ro
         load(text.replace(old, new, 1))
     assert caught.value.message.startswith(message)
     assert caught.value.row == row
+
+
+def test_the_last_step_is_on_every_path() -> None:
+    two_ways = ORDERING.replace('erase = "erased"', 'erase = "erased"\nsync = "erased"')
+    assert load(two_ways.replace('reported-at = "erase"', 'reported-at = "last"')).reported_at == rule.LAST
 
 
 def test_a_hazard_that_some_path_reaches_without_the_reported_effect() -> None:

@@ -9,7 +9,8 @@ report. Its `rule.toml` holds this:
     severity = "error"                  # how bad: error | warning | note
     precision = "high"                  # how sure: high | medium | low
     kind = "ordering"                   # ordering: an automaton over effects; shape: a function in the Python file
-    reported-at = "erase"               # ordering: the effect whose step of the path is reported; shape: a phrase
+    reported-at = "erase"               # ordering: the effect whose step of the path is reported, or "last" for the
+                                        # step that reaches the hazard, whichever its effect; shape: a phrase
     fix = "safe"                        # the best that its rewrite can be: safe | unsafe | suggest | none
     trades-for = ["other-rule"]         # optional: rules whose findings may stand where this one's was, after its fix
     former-names = ["old-name"]         # optional: names that still select and suppress it
@@ -89,6 +90,9 @@ class Rule:
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
 """Names of rules have a hyphen: so none is the name of a group, and each can be found as a word of its own."""
 
+LAST = "last"
+"""Value of `reported-at`: the step that reaches the hazard."""
+
 _NO_FIX = "none"
 
 _SCHEMA = Table(
@@ -155,8 +159,11 @@ def _automaton(document: Document, kind: Kind) -> Automaton | None:
         return None
     loaded = automaton.load(document)
     reported = document["reported-at"]
+    if reported == LAST:
+        return loaded
     if reported not in _EFFECTS:
-        raise document.error(f"'reported-at' of an ordering rule must be an effect, not {reported!r}", "reported-at")
+        message = f"'reported-at' of an ordering rule must be an effect or {LAST!r}, not {reported!r}"
+        raise document.error(message, "reported-at")
     if HAZARD in loaded.reaches(loaded.start, without=reported):
         message = f"a path leads to {HAZARD} without {reported!r}, where nothing could be reported"
         raise document.error(message, "reported-at")
