@@ -1,15 +1,15 @@
 """The settings of a project: the table `[tool.graphlint]` of its pyproject.toml.
 
     [tool.graphlint]
-    select = ["teardown", "input-rebind"]     # rules or groups to run; all where it is missing
-    ignore = ["duplicate-release"]            # rules or groups not to run; wins over select
+    select = ["teardown", "some-rule"]        # rules or groups to run; all where it is missing
+    ignore = ["other-rule"]                   # rules or groups not to run; wins over select
     exclude = ["third_party", "tests/data"]   # patterns as in .gitignore, relative to this file's folder
     src = ["src", "benchmarks"]               # folders that imports start from; else found by __init__.py
     preview = true                            # report findings of low precision too
     fail-on = "note"                          # the least severity that makes the exit code 1: error | warning | note
 
     [tool.graphlint.per-file-ignores]
-    "tests/*" = ["pool-order"]
+    "tests/*" = ["some-rule"]
 
     [tool.graphlint.vocabulary]               # the project's own wrappers; see graphlint.vocabulary
 

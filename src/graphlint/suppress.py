@@ -4,9 +4,9 @@ The comment stands on any line of the statement that the finding is reported in,
 it. Of a compound statement (`def`, `with`, `for`, ...) only the header counts, its decorators included: a comment there
 says nothing about the body.
 
-    self.pool.empty()  # graphlint: ignore[pool-order] the workspaces were released by stop()
+    self.pool.empty()  # graphlint: ignore[some-rule] the workspaces were released by stop()
 
-    # graphlint: ignore[shared-release] one engine a process
+    # graphlint: ignore[other-rule] one engine a process
     release_all(
         engines,
     )
