@@ -1,0 +1,145 @@
+"""How a module can say the name of something that is defined elsewhere: a name that it has, or one more import."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import libcst as cst
+
+from graphlint.codemod.reading import dotted
+from graphlint.codemod.tree import Modules
+
+_NARROW = 88
+_WIDTHS = (_NARROW, 100, 120)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """An expression for a qualified name, and the import that it needs, if any."""
+
+    expression: str
+    statement: str | None = None
+
+
+def reference(modules: Modules, path: str, qualified: str, local: frozenset[str], column: int = 0) -> Reference | None:
+    """How a function of the module at `path` can name what has this qualified name.
+
+    Names that the module has at its top level are used as they are; else the import is relative where the module imports
+    relatively. `qualified` may start with `self.` or `cls.` and then names an attribute of the function's own object.
+
+    Args:
+        modules: of the project.
+        path: of the module that holds the function.
+        qualified: `package.module.Class.method`.
+        local: names that the function uses; none of them may come to mean something else.
+        column: where the import will stand.
+
+    Returns:
+        None where the name is taken in the function.
+    """
+    if qualified.split(".")[0] in ("self", "cls"):
+        return Reference(qualified)
+    module, attributes = _split(modules, qualified)
+    name = attributes[0]
+    own = _dotted_path(path, module.split(".")[0])
+    if own == module:
+        return Reference(".".join(attributes)) if name not in local else None
+    package = own if own is not None and path.endswith("__init__.py") else (own or "").rpartition(".")[0]
+    body = modules[path].tree().root.body
+    for alias, meant in _imports(body, package):
+        if alias in local and alias != name:
+            continue
+        if meant == f"{module}.{name}":
+            return Reference(".".join((alias, *attributes[1:])))
+        if meant == module:
+            return Reference(".".join((alias, *attributes)))
+    if name in local:
+        return None
+    source = module
+    if package and _imports_relatively(body) and package.split(".")[0] == module.split(".")[0]:
+        source = _relative(package, module)
+    statement = f"from {source} import {name}"
+    if column + len(statement) > line_width(modules[path].source.content.decode(modules[path].source.encoding)):
+        statement = f"from {source} import (\n    {name},\n)"
+    return Reference(".".join(attributes), statement)
+
+
+def line_width(text: str) -> int:
+    """The width that a file's lines keep to: the least usual one (88, 100 or 120) that holds its longest line of code."""
+    longest = max((len(line) for line in text.splitlines() if not line.lstrip().startswith("#")), default=0)
+    return next((width for width in _WIDTHS if longest <= width), _NARROW)
+
+
+def find_path(modules: Modules, module: str) -> str | None:
+    """The path of a module by its dotted name; None where it is not among the files that were read."""
+    stem = module.replace(".", "/")
+    for end in (f"{stem}.py", f"{stem}/__init__.py"):
+        for path in modules:
+            if path == end or path.endswith(f"/{end}"):
+                return path
+    return None
+
+
+def _split(modules: Modules, qualified: str) -> tuple[str, list[str]]:
+    """The module and the attributes in it: by the files that exist, else by the first word in capitals."""
+    parts = qualified.split(".")
+    for count in range(len(parts) - 1, 0, -1):
+        if find_path(modules, ".".join(parts[:count])) is not None:
+            return ".".join(parts[:count]), parts[count:]
+    count = next((at for at, part in enumerate(parts) if at and part.lstrip("_")[:1].isupper()), len(parts) - 1)
+    return ".".join(parts[:count]), parts[count:]
+
+
+def _dotted_path(path: str, top: str) -> str | None:
+    """Dotted name of the module at a path, from the package `top` on; None where it is not in that package."""
+    parts = path.removesuffix(".py").removesuffix("/__init__").split("/")
+    if top not in parts:
+        return None
+    return ".".join(parts[len(parts) - 1 - parts[::-1].index(top) :])
+
+
+def _imports(body: Iterable[cst.CSTNode], package: str) -> Iterable[tuple[str, str]]:
+    """Names that imports bind at the top level, and what they mean."""
+    for line in body:
+        if not isinstance(line, cst.SimpleStatementLine):
+            continue
+        for small in line.body:
+            if isinstance(small, cst.ImportFrom) and not isinstance(small.names, cst.ImportStar):
+                source = _absolute(small, package)
+                for alias in small.names:
+                    yield _bound(alias), f"{source}.{alias.evaluated_name}"
+            elif isinstance(small, cst.Import):
+                for alias in small.names:
+                    if alias.asname is not None or "." not in alias.evaluated_name:
+                        yield _bound(alias), alias.evaluated_name
+
+
+def _bound(alias: cst.ImportAlias) -> str:
+    return alias.evaluated_alias or alias.evaluated_name
+
+
+def _absolute(statement: cst.ImportFrom, package: str) -> str:
+    base = (statement.module and dotted(statement.module)) or ""
+    level = len(statement.relative)
+    if level == 0:
+        return base
+    parents = package.split(".")
+    return ".".join([*parents[: len(parents) - level + 1], *([base] if base else [])])
+
+
+def _imports_relatively(body: Iterable[cst.CSTNode]) -> bool:
+    return any(
+        isinstance(small, cst.ImportFrom) and small.relative
+        for line in body
+        if isinstance(line, cst.SimpleStatementLine)
+        for small in line.body
+    )
+
+
+def _relative(package: str, module: str) -> str:
+    here, there = package.split("."), module.split(".")
+    common = 0
+    while common < min(len(here), len(there)) and here[common] == there[common]:
+        common += 1
+    return "." * (len(here) - common + 1) + ".".join(there[common:])

@@ -1,0 +1,322 @@
+"""Modules as LibCST trees, parsed no further than a rule looks; a byte span finds its node.
+
+The analysis names places by byte spans; a rule wants the syntax there. LibCST needs seconds for a megabyte, so a `Module`
+parses only the function that a rule asks for, and the whole file only when a rewrite reaches beyond it. A function's text is
+parsed where it stands: behind a line `if 1:` any indentation is a block, so nothing is dedented, no string changes, and
+positions differ from the file's by a constant.
+
+`ast` and LibCST agree on the span of every expression and small statement, but where a form feed stands in the
+indentation: Python starts to count anew behind it, LibCST does not. So what stands before it is left out of what LibCST
+reads and put back by the positions. Files in other
+encodings than UTF-8 are read as UTF-8, and positions are those of the file.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TypeAlias, TypeVar
+
+import libcst as cst
+from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper, ParentNodeProvider
+
+from graphlint.source import Source, Span
+
+Unit: TypeAlias = cst.BaseSmallStatement | cst.BaseCompoundStatement
+"""A statement as Python counts them: LibCST's line of small statements is a line, not a unit."""
+
+Block: TypeAlias = cst.Module | cst.IndentedBlock | cst.SimpleStatementSuite
+"""What holds statements."""
+
+Loop: TypeAlias = cst.For | cst.While
+
+_Node = TypeVar("_Node", bound=cst.CSTNode)
+_Result = TypeVar("_Result")
+
+_FORM_FEED = re.compile(r"^[ \t\x0c]*\x0c", re.MULTILINE)
+_INDENTED = re.compile(r":[ \t]*(?:#[^\r\n]*)?(?:\r\n|\n|\r)(?:[ \t]*(?:#[^\r\n]*)?(?:\r\n|\n|\r))*([ \t]+)[^\s#]")
+_DEFINITION = re.compile(r"([ \t]*)(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)")
+_WRAPPER = "if 1:"
+_STACK = 256 << 20
+_RECURSION = 20_000
+
+
+class NotParsedError(ValueError):
+    """LibCST cannot read a file that the analysis has read."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: LibCST cannot read this file: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+def with_deep_stack(work: Callable[[], _Result]) -> _Result:
+    """Run `work` in a thread whose stack is deep enough for a thousand nested expressions, and give back its result."""
+    results: list[_Result] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+            errors.append(error)
+
+    recursion, stack = sys.getrecursionlimit(), threading.stack_size(_STACK)
+    sys.setrecursionlimit(max(recursion, _RECURSION))
+    try:
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(stack)
+        sys.setrecursionlimit(recursion)
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+class Modules(Mapping[str, "Module"]):
+    """The modules of a project by path, each made when it is first asked for."""
+
+    def __init__(self, sources: Mapping[str, Source]) -> None:
+        self.sources = sources
+        self._made: dict[str, Module] = {}
+
+    def __getitem__(self, path: str) -> Module:
+        if path not in self._made:
+            self._made[path] = Module(self.sources[path])
+        return self._made[path]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.sources)
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+
+class Module:
+    """One file, and the trees made of its parts."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self._trees: dict[Span | None, Tree] = {}
+
+    def tree(self, definition: Span | None = None) -> Tree:
+        """The tree of a function or class, or of the whole file; comments that end its block belong to it.
+
+        Raises:
+            NotParsedError: LibCST cannot read it.
+        """
+        piece = definition and _piece(self.source, definition)
+        if piece not in self._trees:
+            self._trees[piece] = with_deep_stack(lambda: _parse(self.source, piece))
+        return self._trees[piece]
+
+    def symbol(self, definition: Span) -> str:
+        """Qualified name of a function or class inside the module: `Runner.clear`; empty for the module itself.
+
+        Read off the lines above by their indentation, since a parser would have to read the whole file for it.
+        """
+        names: list[str] = []
+        limit = sys.maxsize
+        first = self.source.row(definition.start)
+        while (match := _DEFINITION.match(self.source.line(first))) is None:  # decorators
+            first += 1
+            if first > self.source.row(definition.end):
+                return ""
+        for row in range(first, 0, -1):
+            if (match := _DEFINITION.match(self.source.line(row))) and len(match[1].expandtabs()) < limit:
+                limit = len(match[1].expandtabs())
+                names.append(match[2])
+                if limit == 0:
+                    break
+        return ".".join(reversed(names))
+
+
+class Tree:
+    """The syntax of a file or of a part of it. Spans are byte offsets in the file."""
+
+    def __init__(self, source: Source, text: str, root: cst.Module, offsets: Offsets) -> None:
+        self.source = source
+        self.text = text
+        """What LibCST has read."""
+        self.root = root
+        self.offsets = offsets
+        self._wrapper = MetadataWrapper(root, unsafe_skip_copy=True)
+        self.spans: Mapping[cst.CSTNode, Span] = {
+            node: Span(offsets.in_file(at.start), offsets.in_file(at.start + at.length))
+            for node, at in self._wrapper.resolve(ByteSpanPositionProvider).items()
+            if at.start >= offsets.prefix and node not in offsets.frame
+        }
+
+    @cached_property
+    def parents(self) -> Mapping[cst.CSTNode, cst.CSTNode]:
+        """The node around each node."""
+        return with_deep_stack(lambda: dict(self._wrapper.resolve(ParentNodeProvider)))
+
+    @cached_property
+    def _nodes(self) -> Mapping[Span, Sequence[cst.CSTNode]]:
+        nodes: dict[Span, list[cst.CSTNode]] = {}
+        for node, span in self.spans.items():
+            nodes.setdefault(span, []).append(node)
+        return nodes
+
+    def node_at(self, span: Span, kind: type[_Node]) -> _Node | None:
+        """The node of this kind that has exactly this span; the outermost, should there be several."""
+        found = [node for node in self._nodes.get(span, ()) if isinstance(node, kind)]
+        return min(found, key=self._depth) if len(found) > 1 else next(iter(found), None)
+
+    def enclosing(self, span: Span, kind: type[_Node]) -> _Node | None:
+        """The smallest node of this kind around a span; a node that has the span itself counts."""
+        around = [node for node, at in self.spans.items() if isinstance(node, kind) and at.contains(span)]
+
+        def size(node: _Node) -> tuple[int, int]:
+            start, end = self.spans[node]
+            return end - start, -self._depth(node)
+
+        return min(around, key=size, default=None)
+
+    def statement(self, span: Span) -> Unit | None:
+        """The smallest statement around a span: a small one, or the compound one whose header holds it."""
+        found = self.enclosing(span, cst.CSTNode)  # type: ignore[type-abstract] # any node
+        if found is None or isinstance(found, Unit):
+            return found
+        return next((outer for outer in self.ancestors(found) if isinstance(outer, Unit)), None)
+
+    def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
+        """The function around a node; a function is not around itself."""
+        return next((outer for outer in self.ancestors(node) if isinstance(outer, cst.FunctionDef)), None)
+
+    def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """The nodes around a node, innermost first."""
+        while (outer := self.parents.get(node)) is not None:
+            if outer in self.offsets.frame:
+                return
+            yield outer
+            node = outer
+
+    def path(self, node: cst.CSTNode) -> tuple[tuple[Block, Unit], ...]:
+        """The blocks around a node, outermost first, each with its statement that holds the node."""
+        found: list[tuple[Block, Unit]] = []
+        unit: cst.CSTNode = node
+        for outer in self.ancestors(node):
+            if isinstance(outer, Block) and isinstance(unit, Unit):
+                found.append((outer, unit))
+            if not isinstance(outer, cst.SimpleStatementLine):
+                unit = outer
+        return tuple(reversed(found))
+
+    def _depth(self, node: cst.CSTNode) -> int:
+        return sum(1 for _ in self.ancestors(node))
+
+
+class Offsets:
+    """Where the text that LibCST has read stands in its file."""
+
+    def __init__(self, start: int, prefix: int, in_file: Sequence[int] | None, frame: frozenset[cst.CSTNode]) -> None:
+        self.prefix = prefix
+        """Bytes of the line in front of the text that is not in the file."""
+        self.frame = frame
+        """Nodes made by that line."""
+        self._start = start
+        self._in_file = in_file
+
+    def in_file(self, offset: int) -> int:
+        """Offset in the file of a byte of the text (in UTF-8)."""
+        if self._in_file is None or offset < self.prefix:
+            return self._start + offset - self.prefix
+        return self._in_file[offset - self.prefix]
+
+
+def exclusive(tree: Tree, one: cst.CSTNode, other: cst.CSTNode) -> bool:
+    """Whether two nodes stand in different branches of one statement, so that a run passes one of them at most.
+
+    In a loop a run can pass both, one after the other.
+    """
+    above = [one, *tree.ancestors(one)]
+    below = [other, *tree.ancestors(other)]
+    meeting = next((node for node in above if node in below), None)
+    if not isinstance(meeting, cst.If | cst.Match) or meeting in (one, other):
+        return False
+    if any(isinstance(outer, Loop) for outer in tree.ancestors(meeting)):
+        return False
+    if isinstance(meeting, cst.Match):
+        return True
+    return above[above.index(meeting) - 1] is not meeting.test and below[below.index(meeting) - 1] is not meeting.test
+
+
+def units(block: Block) -> Iterator[Unit]:
+    """The statements of a block, one by one."""
+    for item in block.body:
+        if isinstance(item, cst.SimpleStatementLine):
+            yield from item.body
+        elif isinstance(item, Unit):
+            yield item
+
+
+def _piece(source: Source, definition: Span) -> Span | None:
+    """The lines of a definition and the comments that end its block; None where the whole file has to be read."""
+    content, starts = source.content, source.line_starts
+    row = source.row(definition.start)
+    start = starts[row - 1]
+    lead = content[start : definition.start]
+    if lead.strip(b" \t\x0c") or (definition.start == 0 and definition.end == len(content)):
+        return None
+    if _DEFINITION.match(source.text(definition)) is None and not content.startswith(b"@", definition.start):
+        return None
+    following = source.row(max(definition.start, definition.end - 1)) + 1
+    end = following
+    while following <= len(starts):
+        line = source.line(following)
+        code = line.lstrip(" \t\x0c")
+        if code and (not code.startswith("#") or len(line) - len(code) <= len(lead)):
+            break
+        following += 1
+        if code:
+            end = following
+    return Span(start, starts[end - 1] if end <= len(starts) else len(content))
+
+
+def _parse(source: Source, piece: Span | None) -> Tree:
+    start, end = piece or Span(3 if source.encoding == "utf-8-sig" else 0, len(source.content))
+    codec = "utf-8" if source.encoding == "utf-8-sig" else source.encoding
+    try:
+        whole = source.content.decode(source.encoding)
+        text = source.content[start:end].decode(codec)
+    except UnicodeDecodeError as error:
+        raise NotParsedError(source.path, str(error)) from error
+    newline = match[0] if (match := re.search(r"\r\n|\n|\r", whole)) else "\n"
+    unit = match[1] if (match := _INDENTED.search(whole)) else "    "
+    in_file = None
+    if codec != "utf-8" or "\x0c" in text:
+        text, in_file = _without_form_feeds(text, start, codec)
+    indented = text[:1] in (" ", "\t") and piece is not None
+    prefix = _WRAPPER + newline if indented else ""
+    text = prefix + text
+    try:
+        root = cst.parse_module(text, cst.PartialParserConfig(default_indent=unit, default_newline=newline))
+    except cst.ParserSyntaxError as error:
+        raise NotParsedError(source.path, f"{error.message} at row {error.raw_line}") from error
+    if root.code != text:
+        raise NotParsedError(source.path, "it would be written differently than read")
+    frame: list[cst.CSTNode] = []
+    if indented and isinstance(outer := root.body[0], cst.If):
+        frame = [root, outer, outer.body]
+    return Tree(source, text, root, Offsets(start, len(prefix), in_file, frozenset(frame)))
+
+
+def _without_form_feeds(text: str, start: int, codec: str) -> tuple[str, Sequence[int]]:
+    """The text without form feeds among its indentation, and for each of its bytes in UTF-8 the offset in the file."""
+    dropped = {at for match in _FORM_FEED.finditer(text) for at in range(*match.span())}
+    kept: list[str] = []
+    offsets: list[int] = []
+    at = start
+    for index, character in enumerate(text):
+        if index not in dropped:
+            kept.append(character)
+            offsets += [at] * len(character.encode())
+        at += len(character.encode(codec))
+    return "".join(kept), (*offsets, at)
