@@ -1,0 +1,191 @@
+"""What a function does, as far as lifetimes are concerned: effects, writes to places, calls, and the order of these.
+
+A behavior is a flow with everything irrelevant gone and every name replaced by the place that it stands for. It is written
+over the function's own parameters; `execution` runs it for a caller by putting the caller's places in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from graphlint.effects import Effect
+from graphlint.source import Span
+from graphlint.values import Place, Test, Value
+
+Slot: TypeAlias = tuple[str, str]
+"""Owner (class or module) and attribute."""
+
+
+class Happens(NamedTuple):
+    """An effect that a vocabulary, or a name, gives a call or a with-block."""
+
+    effect: Effect
+    places: tuple[Place, ...]
+    slot: Slot | None
+    span: Span
+    label: str
+    """The callee as a reader knows it."""
+    scope: str = "process"
+    pool: tuple[Place, ...] = ()
+    pool_slot: Slot | None = None
+    by_name: bool = False
+    """Read from the words of an unresolved callee."""
+    entry: bool = False
+    """The implicit `empty_cache` of a capture's entry."""
+    raw: bool = False
+    """A capture that begins without that `empty_cache`."""
+    types: tuple[str, ...] = ()
+    key: Value | None = None
+
+
+class Touches(NamedTuple):
+    """A change of what a place holds.
+
+    `how` is write (assigned), add (an item put in), drop (`del`), clear (emptied), pop (an item taken out),
+    count (decremented).
+    """
+
+    how: str
+    places: tuple[Place, ...]
+    slot: Slot | None
+    span: Span
+    tags: frozenset[str] = frozenset()
+    """Of the new value: none, empty, true, false, tensor, captured, graph, pool, mempool, object."""
+    value_places: tuple[Place, ...] = ()
+    types: tuple[str, ...] = ()
+    """Types of what the place held, by declaration."""
+
+
+class Calls(NamedTuple):
+    """A call of a function of the project; several candidates are alternatives. Bindings are parameter -> places."""
+
+    behaviors: tuple[str, ...]
+    """Keys of `Behaviors`."""
+    bindings: tuple[tuple[str, tuple[Place, ...]], ...]
+    span: Span
+    id: str
+    """Names the result in tests of it."""
+
+
+class Order(NamedTuple):
+    items: tuple[Node, ...]
+
+
+class Either(NamedTuple):
+    test: Test
+    then: Node
+    other: Node
+    span: Span
+
+
+class Repeat(NamedTuple):
+    """A loop. Over a place, it does not run where the place is known to be empty. `items`: the body, once per known item."""
+
+    body: Node
+    other: Node
+    over: tuple[Place, ...]
+    span: Span
+    certain: bool = False
+    """It runs at least once (`while True`)."""
+
+
+class Each(NamedTuple):
+    """A loop over a display of known length, unrolled."""
+
+    bodies: tuple[Node, ...]
+    other: Node
+    span: Span
+
+
+class Guarded(NamedTuple):
+    """`try`. Each handler says whether it catches every exception."""
+
+    body: Node
+    handlers: tuple[tuple[bool, Node], ...]
+    other: Node
+    final: Node
+    span: Span
+
+
+class Leaves(NamedTuple):
+    """An exit: return, raise, break, continue. `test` is what the truth of a returned value says."""
+
+    kind: str
+    span: Span
+    test: Test | None = None
+
+
+class Yields(NamedTuple):
+    """Where a context manager runs the block of its with statement."""
+
+    span: Span
+
+
+class Within(NamedTuple):
+    """A with-block whose context manager is a generator function of the project."""
+
+    calls: Calls
+    body: Node
+    span: Span
+
+
+Node: TypeAlias = (
+    Happens | Touches | Calls | Order | Either | Repeat | Each | Guarded | Leaves | Yields | Within
+)
+
+NOTHING = Order(())
+
+
+@dataclass
+class Behavior:
+    """One function's behavior, for one choice of parameter types."""
+
+    key: str
+    function: str
+    node: Node
+    returns: Value
+    yields: Value
+    """What a context manager hands to `as`."""
+    aliases: Mapping[tuple[str, str], tuple[Place, ...]] = field(default_factory=dict)
+    """(root, attribute) of an object made here -> the places that this attribute is."""
+    unresolved: tuple[tuple[str, Span], ...] = ()
+    calls_in_capture: frozenset[str] = frozenset()
+    """Keys of behaviors that run inside a capture here."""
+
+
+def parts(node: Node) -> tuple[Node, ...]:
+    """Direct parts of a node."""
+    match node:
+        case Order(items=items):
+            return items
+        case Either(then=then, other=other):
+            return (then, other)
+        case Repeat(body=body, other=other):
+            return (body, other)
+        case Each(bodies=bodies, other=other):
+            return (*bodies, other)
+        case Guarded():
+            return (node.body, *(handler for _, handler in node.handlers), node.other, node.final)
+        case Within(calls=calls, body=body):
+            return (calls, body)
+    return ()
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and everything in it."""
+    yield node
+    for part in parts(node):
+        yield from walk(part)
+
+
+def order(items: list[Node]) -> Node:
+    """One after the other, flattened."""
+    flat: list[Node] = []
+    for item in items:
+        if isinstance(item, Order):
+            flat += item.items
+        else:
+            flat.append(item)
+    return flat[0] if len(flat) == 1 else Order(tuple(flat)) if flat else NOTHING

@@ -1,0 +1,1825 @@
+"""Functions to behaviors: names become places, calls become effects or calls of other behaviors.
+
+Two readings share one evaluator. Building a behavior walks the flow in order, with the local variables as they stand at each
+point. Typing asks what an attribute or a return value can be, anywhere, and looks local variables up by all their bindings.
+Types come first from annotations, then from what is assigned, then from who calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from graphlint import behavior as b
+from graphlint import flow
+from graphlint.behavior import Behavior, Node, Slot
+from graphlint.effects import Effect
+from graphlint.facts import MODULE
+from graphlint.flow import Expr, Flow
+from graphlint.project import ClassEntry, FunctionEntry, Module, Project
+from graphlint.source import Span
+from graphlint.values import (
+    CAPTURING,
+    CONTAINERS,
+    ELEMENT,
+    NOTHING_KNOWN,
+    WIDEST,
+    Bound,
+    Place,
+    Symbol,
+    Test,
+    Type,
+    Value,
+    negated,
+    union,
+)
+from graphlint.vocabulary import Entry, Vocabulary
+
+GRAPH = "torch.cuda.CUDAGraph"
+TENSOR = "torch.Tensor"
+MEMPOOL = "torch.cuda.MemPool"
+
+_DEEPEST = 24
+"""Deepest nesting of typing questions; past it nothing is known."""
+_LONGEST_UNROLLED = 8
+_MOST_VARIANTS = 8
+_MOST_CALLERS = 24
+
+TRUE: Test = ("const", True)
+FALSE: Test = ("const", False)
+
+_KEEPERS = frozenset(("append", "add", "extend", "insert", "appendleft", "setdefault", "update", "push"))
+_TAKERS = frozenset(("pop", "popitem", "popleft", "discard", "remove"))
+_VIEWS = frozenset(("values", "copy"))
+_SAME = frozenset(("list", "tuple", "set", "sorted", "reversed", "iter", "frozenset", "dict", "deque"))
+_FRESH_METHODS = frozenset(("new_empty", "new_zeros", "new_ones", "new_full", "new_tensor"))
+_CONSTANTS = frozenset(("none", "true", "false"))
+
+
+@dataclass
+class SlotNotes:
+    """What is known of an attribute of a class or a variable of a module, over all of its uses."""
+
+    tags: set[str] = field(default_factory=set)
+    types: set[str] = field(default_factory=set)
+
+
+class Behaviors:
+    """The behaviors of a project, built when asked for."""
+
+    def __init__(self, project: Project, vocabulary: Vocabulary) -> None:
+        self.project = project
+        self.vocabulary = vocabulary
+        self.slots: dict[Slot, SlotNotes] = {}
+        self.capture_allocations: dict[str, Entry] = {}
+        """Vocabulary entries, by name, whose call was seen or whose release is known, that allocate while capturing."""
+        self._built: dict[str, Behavior | None] = {}
+        self._variants: dict[str, list[str]] = {}
+        self._fields: dict[tuple[str, str], tuple[Type, ...]] = {}
+        self._bindings: dict[str, dict[str, list[tuple[FunctionEntry, Expr, str]]]] = {}
+        self._returns: dict[str, Value] = {}
+        self._aliases: dict[str, dict[str, str]] = {}
+        self._busy: set[object] = set()
+        self._depth = 0
+        self.closures: dict[str, _Frame] = {}
+        self._by_word: dict[str, list[FunctionEntry]] | None = None
+
+    # ------------------------------------------------------------------------------------------------ behaviors
+
+    def build(self, name: str, types: Mapping[str, tuple[Type, ...]] | None = None) -> Behavior | None:
+        """Behavior of a function; `types` are those of parameters that say none themselves.
+
+        None while it is being built, which ends a recursion.
+        """
+        key = name
+        if types:
+            key += "|" + ",".join(f"{p}:{'/'.join(t.name for t in ts)}" for p, ts in sorted(types.items()))
+            variants = self._variants.setdefault(name, [])
+            if key not in variants:
+                if len(variants) >= _MOST_VARIANTS:
+                    key, types = name, None
+                else:
+                    variants.append(key)
+        if key not in self._built:
+            self._built[key] = None
+            entry = self.project.functions[name]
+            frame = _Frame(self, entry, types or {}, emitting=True)
+            self._built[key] = frame.behavior(key)
+        return self._built[key]
+
+    def is_built(self, name: str) -> bool:
+        return name in self._built
+
+    def all(self) -> Iterator[Behavior]:
+        """Every behavior built so far."""
+        return (each for each in list(self._built.values()) if each is not None)
+
+    def note(self, slot: Slot | None) -> SlotNotes:
+        """Notes on a slot, to be added to."""
+        if slot is None:
+            return SlotNotes()
+        return self.slots.setdefault(slot, SlotNotes())
+
+    # --------------------------------------------------------------------------------------------------- typing
+
+    def field_types(self, class_name: str, name: str) -> tuple[Type, ...]:
+        """Types that an attribute of a class's instances can have."""
+        key = (class_name, name)
+        known = self._fields.get(key)
+        if known is None:
+            if key in self._busy or self._depth > _DEEPEST:
+                return ()
+            self._busy.add(key)
+            self._depth += 1
+            try:
+                known = self._fields[key] = self._field_types(class_name, name)
+            finally:
+                self._busy.discard(key)
+                self._depth -= 1
+        return known
+
+    def _field_types(self, class_name: str, name: str) -> tuple[Type, ...]:
+        found: list[Type] = []
+        items: list[Type] = []
+        for each in self.project.mro(class_name):
+            entry = self.project.classes.get(each)
+            if entry is None:
+                continue
+            attribute = entry.attributes.get(name)
+            if attribute is not None:
+                if attribute.annotation is not None:
+                    found += self.project.annotation(entry.module, attribute.annotation)
+                if attribute.value is not None:
+                    found += _Frame.at_module(self, entry.module).value(attribute.value).types
+            for function, value, how in self.field_bindings(each).get(name, ()):
+                if how == "annotation":
+                    found += self.project.annotation(function.module, value)
+                    continue
+                types = _Frame.typing(self, function).value(value).types
+                if how == "item":
+                    items += types
+                else:
+                    found += types
+        return _merge(found, items)
+
+    def field_bindings(self, class_name: str) -> dict[str, list[tuple[FunctionEntry, Expr, str]]]:
+        """What the methods of a class assign to attributes of their instance: function, value, set | item | annotation."""
+        known = self._bindings.get(class_name)
+        if known is not None:
+            return known
+        result: dict[str, list[tuple[FunctionEntry, Expr, str]]] = {}
+        self._bindings[class_name] = result
+        entry = self.project.classes.get(class_name)
+        for method in entry.methods.values() if entry is not None else ():
+            function = self.project.functions[method]
+            me = function.facts.params[0].name if function.facts.params and function.kind != "staticmethod" else ""
+            for target, value, how in _bindings(function.lowered.flow):
+                match target:
+                    case flow.Attr(base=flow.Name(id=base), name=name) if base == me:
+                        result.setdefault(name, []).append((function, value, how))
+                    case flow.Item(base=flow.Attr(base=flow.Name(id=base), name=name)) if base == me:
+                        result.setdefault(name, []).append((function, value, "item"))
+        return result
+
+    def is_shared(self, class_name: str, name: str) -> str | None:
+        """The class that holds `instance.name`, where it is a class attribute that no instance overrides."""
+        holder = None
+        for each in self.project.mro(class_name):
+            entry = self.project.classes.get(each)
+            if entry is None:
+                continue
+            for function, _, _ in self.field_bindings(each).get(name, ()):
+                if function.kind != "classmethod":
+                    return None
+            if holder is None and name in entry.attributes and not _is_record(entry):
+                holder = each
+        return holder
+
+    def variable_types(self, dotted: str) -> tuple[Type, ...]:
+        """Types of a module-level variable."""
+        module_name, _, name = dotted.rpartition(".")
+        key = ("mod:" + module_name, name)
+        known = self._fields.get(key)
+        if known is None:
+            module = self.project.modules.get(module_name)
+            if module is None or key in self._busy:
+                return ()
+            self._busy.add(key)
+            try:
+                found: list[Type] = []
+                for bind in module.variables.get(name, ()):
+                    found += self.project.annotation(module, bind.annotation)
+                    if bind.value is not None:
+                        found += _Frame.at_module(self, module).value(bind.value).types
+                known = self._fields[key] = _merge(found, [])
+            finally:
+                self._busy.discard(key)
+        return known
+
+    def return_value(self, name: str) -> Value:
+        """What a function returns, over its own parameters, by all of its return statements."""
+        known = self._returns.get(name)
+        if known is None:
+            key = ("return", name)
+            if key in self._busy or self._depth > _DEEPEST:
+                return NOTHING_KNOWN
+            self._busy.add(key)
+            self._depth += 1
+            try:
+                entry = self.project.functions[name]
+                frame = _Frame.typing(self, entry)
+                values = [frame.value(e.value) for e in _exits(entry.lowered.flow) if e.value is not None]
+                value = union(values)
+                declared = self.project.annotation(entry.module, entry.facts.returns)
+                if declared and not value.types:
+                    value = replace(value, types=declared)
+                known = self._returns[name] = value
+            finally:
+                self._busy.discard(key)
+                self._depth -= 1
+        return known
+
+    def constructor_aliases(self, class_name: str) -> dict[str, str]:
+        """Attribute -> constructor parameter that it is, unchanged."""
+        known = self._aliases.get(class_name)
+        if known is not None:
+            return known
+        result: dict[str, str] = {}
+        self._aliases[class_name] = result
+        init = self.project.method(class_name, "__init__")
+        if init is None:
+            for each in reversed(self.project.mro(class_name)):
+                entry = self.project.classes.get(each)
+                if entry is not None and _is_record(entry):
+                    result.update((name, name) for name, a in entry.attributes.items() if a.annotation is not None)
+            return result
+        function = self.project.functions[init]
+        params = {param.name for param in function.facts.params}
+        me = function.facts.params[0].name if function.facts.params else ""
+        for target, value, how in _bindings(function.lowered.flow):
+            match target, value:
+                case flow.Attr(base=flow.Name(id=base), name=name), flow.Name(id=param) if (
+                    base == me and param in params and how == "set"
+                ):
+                    result.setdefault(name, param)
+        return result
+
+    def record_fields(self, class_name: str) -> list[str]:
+        """Fields of a dataclass or NamedTuple in the order of its constructor's parameters."""
+        names: dict[str, None] = {}
+        for each in reversed(self.project.mro(class_name)):
+            entry = self.project.classes.get(each)
+            if entry is not None and _is_record(entry):
+                names.update((name, None) for name, a in entry.attributes.items() if a.annotation is not None)
+        return list(names)
+
+    def parameter_types(self, function: FunctionEntry, name: str) -> tuple[Type, ...]:
+        """Types of a parameter without annotation, by the calls that the project makes."""
+        key = ("param", function.name, name)
+        known = self._fields.get(key[1:])  # type: ignore[arg-type]
+        if known is not None:
+            return known
+        if key in self._busy or self._depth > 6:
+            return ()
+        self._busy.add(key)
+        self._depth += 1
+        try:
+            found: list[Type] = []
+            for caller, call in self._callers(function):
+                argument = _argument(function, call, name)
+                if argument is not None:
+                    found += _Frame.typing(self, caller).value(argument).types
+            result = _merge(found, [])
+        finally:
+            self._busy.discard(key)
+            self._depth -= 1
+        self._fields[key[1:]] = result  # type: ignore[index]
+        return result
+
+    def _callers(self, function: FunctionEntry) -> Iterator[tuple[FunctionEntry, flow.Call]]:
+        """Calls, anywhere in the project, whose callee ends in the function's (or its class's) name and can mean it."""
+        facts = function.facts
+        word = facts.name
+        if word == "__init__" and facts.owner is not None:
+            word = facts.owner.rpartition(".")[2]
+        elif len(self.project.methods_named.get(word, ())) > 2:
+            return
+        candidates = self.functions_with(word)
+        if len(candidates) > _MOST_CALLERS:
+            return
+        for caller in candidates:
+            if caller is function:
+                continue
+            for call in _calls(caller.lowered.flow):
+                callee = call.callee
+                last = callee.name if isinstance(callee, flow.Attr) else getattr(callee, "id", None)
+                if last != word:
+                    continue
+                if isinstance(callee, flow.Name):
+                    symbol = self.project.lookup(caller.module, callee.id)
+                    if symbol is not None and symbol.name not in (function.name, function.owner):
+                        continue
+                yield caller, call
+
+    def functions_with(self, word: str) -> list[FunctionEntry]:
+        """Functions and module levels whose text has an identifier."""
+        if self._by_word is None:
+            self._by_word = {}
+            for entry in self.project.functions.values():
+                if entry.facts.qualname != MODULE:
+                    for each in entry.facts.words:
+                        self._by_word.setdefault(each, []).append(entry)
+            for module in self.project.modules.values():
+                top = self.project.functions[f"{module.name}.{MODULE}"]
+                for each in {e.callee.id for e in _calls(top.lowered.flow) if isinstance(e.callee, flow.Name)}:
+                    self._by_word.setdefault(each, []).append(top)
+        return self._by_word.get(word, [])
+
+
+def _merge(found: Sequence[Type], items: Sequence[Type]) -> tuple[Type, ...]:
+    """Distinct types; bare containers take the item types that were seen."""
+    items = tuple(dict.fromkeys(items))[:WIDEST]
+    result: dict[Type, None] = {}
+    for each in found:
+        if each.name in CONTAINERS and not each.items:
+            if any(t.name == each.name and t.items for t in found):
+                continue
+            each = Type(each.name, items)
+        result[each] = None
+    if items and not any(t.name in CONTAINERS for t in result):
+        result[Type("dict", items)] = None
+    return tuple(result)[:WIDEST]
+
+
+def _is_record(entry: ClassEntry) -> bool:
+    """Whether the class is a dataclass, a NamedTuple or the like: its annotated attributes belong to instances."""
+    for decorator in entry.facts.decorators:
+        callee = decorator.callee if isinstance(decorator, flow.Call) else decorator
+        last = callee.name if isinstance(callee, flow.Attr) else getattr(callee, "id", "")
+        if last in ("dataclass", "define", "frozen", "attrs", "s"):
+            return True
+    for base in entry.facts.bases:
+        last = base.name if isinstance(base, flow.Attr) else getattr(base, "id", "")
+        if last in ("NamedTuple", "TypedDict", "BaseModel", "Struct"):
+            return True
+    return False
+
+
+def _bindings(body: Flow) -> Iterator[tuple[Expr, Expr, str]]:
+    """Targets and values of every assignment in a flow, tuples taken apart, `x.append(v)` as an item."""
+    match body:
+        case flow.Bind(target=target, value=value, annotation=annotation):
+            if annotation is not None:
+                yield target, annotation, "annotation"
+            if value is not None:
+                yield from _pairs(target, value)
+        case flow.Eval(value=flow.Call(callee=flow.Attr(base=base, name=name), args=args)) if name in _KEEPERS and args:
+            yield flow.Item(base, args[0], body.span), args[-1], "item"
+    for child in flow.children(body):
+        yield from _bindings(child)
+
+
+def _pairs(target: Expr, value: Expr) -> Iterator[tuple[Expr, Expr, str]]:
+    if isinstance(target, flow.Group):
+        if isinstance(value, flow.Group) and len(value.items) == len(target.items):
+            for each, part in zip(target.items, value.items, strict=True):
+                yield from _pairs(each, part)
+        else:
+            for index, each in enumerate(target.items):
+                yield from _pairs(each, flow.Item(value, flow.Lit(index, target.span), target.span))
+    else:
+        yield target, value, "item" if isinstance(target, flow.Item) else "set"
+
+
+def _exits(body: Flow) -> Iterator[flow.Exit]:
+    if isinstance(body, flow.Exit) and body.kind == "return":
+        yield body
+    for child in flow.children(body):
+        yield from _exits(child)
+
+
+def _expressions(body: Flow) -> Iterator[Expr]:
+    """Expressions that stand directly in statements."""
+    match body:
+        case flow.Eval(value=value):
+            yield value
+        case flow.Bind(target=target, value=value):
+            yield target
+            if value is not None:
+                yield value
+        case flow.Drop(target=target):
+            yield target
+        case flow.Alt(test=test):
+            yield test
+        case flow.Star(iterable=iterable, test=test):
+            yield from (e for e in (iterable, test) if e is not None)
+        case flow.Scope(context=context):
+            yield context
+        case flow.Exit(value=value) if value is not None:
+            yield value
+    for child in flow.children(body):
+        yield from _expressions(child)
+
+
+def _calls(body: Flow) -> Iterator[flow.Call]:
+    stack = list(_expressions(body))
+    while stack:
+        expr = stack.pop()
+        if isinstance(expr, flow.Call):
+            yield expr
+        stack += flow.subexpressions(expr)
+
+
+def _argument(function: FunctionEntry, call: flow.Call, name: str) -> Expr | None:
+    """The argument that a call gives for a parameter."""
+    for keyword, value in call.keywords:
+        if keyword == name:
+            return value
+    positional = [p.name for p in function.facts.params if p.kind == "positional"]
+    if function.kind in ("method", "classmethod"):
+        positional = positional[1:]
+    if name in positional:
+        index = positional.index(name)
+        if index < len(call.args) and not any(isinstance(a, flow.Op) and a.op == "*" for a in call.args[: index + 1]):
+            return call.args[index]
+    return None
+
+
+def _falls_through(body: Flow) -> bool:
+    """Whether control can leave a flow at its end."""
+    match body:
+        case flow.Exit():
+            return False
+        case flow.Seq(items=items):
+            return all(map(_falls_through, items))
+        case flow.Alt(then=then, other=other):
+            return _falls_through(then) or _falls_through(other)
+        case flow.Scope(body=inner):
+            return _falls_through(inner)
+        case flow.Try(body=inner, handlers=handlers, final=final):
+            return _falls_through(final) and (
+                _falls_through(inner) or any(_falls_through(handler.body) for handler in handlers)
+            )
+    return True
+
+
+def store_place(dotted: str) -> Place:
+    """Place of a class attribute or module variable by its dotted name."""
+    head, _, last = dotted.rpartition(".")
+    kind = "class" if head.rpartition(".")[2][:1].isupper() else "mod"
+    return (f"{kind}:{head}", last)
+
+
+class _Frame:
+    """Evaluation inside one function."""
+
+    def __init__(
+        self, behaviors: Behaviors, entry: FunctionEntry, types: Mapping[str, tuple[Type, ...]], *, emitting: bool
+    ) -> None:
+        self.all = behaviors
+        self.project = behaviors.project
+        self.vocabulary = behaviors.vocabulary
+        self.entry = entry
+        self.module: Module = entry.module
+        self.emitting = emitting
+        self.out: list[Node] = []
+        self.env: dict[str, Value] = {}
+        self.returns: list[Value] = []
+        self.yields: list[Value] = []
+        self.aliases: dict[tuple[str, str], tuple[Place, ...]] = {}
+        self.unresolved: list[tuple[str, Span]] = []
+        self.in_capture = 0
+        self.captured_calls: set[str] = set()
+        self.parent = behaviors.closures.get(entry.name)
+        self.globals: frozenset[str] = frozenset()
+        self._pending: dict[str, list[tuple[Expr, str]]] | None = None
+        self._looking: set[str] = set()
+        self._start(types)
+
+    @classmethod
+    def typing(cls, behaviors: Behaviors, entry: FunctionEntry) -> _Frame:
+        """A frame that answers what an expression of the function can be, wherever in it."""
+        return cls(behaviors, entry, {}, emitting=False)
+
+    @classmethod
+    def at_module(cls, behaviors: Behaviors, module: Module) -> _Frame:
+        return cls(behaviors, behaviors.project.functions[f"{module.name}.{MODULE}"], {}, emitting=False)
+
+    def _start(self, types: Mapping[str, tuple[Type, ...]]) -> None:
+        entry = self.entry
+        for index, param in enumerate(entry.facts.params):
+            place = ((f"${param.name}",),)
+            if index == 0 and entry.owner is not None and entry.kind in ("method", "property", "classmethod"):
+                owner = types.get(param.name, (Type(entry.owner),))
+                if entry.kind == "classmethod":
+                    self.env[param.name] = Value(symbol=Symbol("class", owner[0].name))
+                else:
+                    self.env[param.name] = Value(place, owner, exact=param.name in types)
+                continue
+            declared = self.project.annotation(self.module, param.annotation)
+            if not declared:
+                declared = types.get(param.name, ())
+            if not declared and param.kind == "positional" and param.annotation is None:
+                declared = self.all.parameter_types(entry, param.name)
+            if not declared and isinstance(param.default, flow.Lit) and type(param.default.value) in (bool, int, str):
+                declared = (Type(type(param.default.value).__name__),)
+            self.env[param.name] = Value(place, declared)
+
+    # ------------------------------------------------------------------------------------------------ the build
+
+    def behavior(self, key: str) -> Behavior:
+        lowered = self.entry.lowered
+        self.globals = lowered.globals
+        for nested in lowered.nested:
+            name = f"{self.module.name}.{nested.qualname}"
+            self.project.functions.setdefault(name, FunctionEntry(name, self.module, nested, self.entry.name))
+        self.run(lowered.flow)
+        return Behavior(
+            key,
+            self.entry.name,
+            b.order(self.out),
+            union(self.returns) if self.returns else self._declared_return(),
+            union(self.yields),
+            self.aliases,
+            tuple(self.unresolved),
+            frozenset(self.captured_calls),
+        )
+
+    def _declared_return(self) -> Value:
+        return Value(types=self.project.annotation(self.module, self.entry.facts.returns))
+
+    def emit(self, node: Node) -> None:
+        if self.emitting:
+            self.out.append(node)
+
+    def nodes(self, action: Callable[[], object]) -> Node:
+        """Run an action and take what it emitted."""
+        saved, self.out = self.out, []
+        try:
+            action()
+            return b.order(self.out)
+        finally:
+            self.out = saved
+
+    # ----------------------------------------------------------------------------------------------- statements
+
+    def run(self, body: Flow) -> None:
+        match body:
+            case flow.Eval(value=value):
+                self.value(value)
+            case flow.Bind():
+                self.bind_statement(body)
+            case flow.Drop(target=target, span=span):
+                self.drop(target, span)
+            case flow.Seq(items=items):
+                for item in items:
+                    self.run(item)
+            case flow.Alt(test=test, then=then, other=other, span=span):
+                self.branch(self.test(test), then, other, span)
+            case flow.Star():
+                self.loop(body)
+            case flow.Scope():
+                self.scope(body)
+            case flow.Try():
+                self.try_(body)
+            case flow.Exit(kind=kind, value=value, span=span):
+                result = self.value(value) if value is not None else Value(tags=frozenset(("none",)))
+                if kind == "return":
+                    self.returns.append(result)
+                    self.emit(b.Leaves(kind, span, self.truth(result, span)))
+                else:
+                    self.emit(b.Leaves(kind, span))
+
+    def branch(self, test: Test, then: Flow, other: Flow, span: Span) -> None:
+        before = dict(self.env)
+        then_node = self.nodes(lambda: self.run(then))
+        after_then, self.env = self.env, dict(before)
+        other_node = self.nodes(lambda: self.run(other))
+        if not _falls_through(other):
+            self.env = after_then
+        elif _falls_through(then):
+            self.env = _join(after_then, self.env)
+        if then_node != b.NOTHING or other_node != b.NOTHING:
+            self.emit(b.Either(test, then_node, other_node, span))
+
+    def loop(self, star: flow.Star) -> None:
+        if star.iterable is None:
+            self.while_(star)
+            return
+        value = self.value(star.iterable)
+        known = value.items
+        if known is not None and len(known) <= _LONGEST_UNROLLED:
+            bodies = []
+            for item in known:
+
+                def once(item: Value = item) -> None:
+                    if star.target is not None:
+                        self.bind(star.target, item, star.span)
+                    self.run(star.body)
+
+                bodies.append(self.nodes(once))
+            other = self.nodes(lambda: self.run(star.other))
+            self.emit(b.Each(tuple(bodies), other, star.span))
+            return
+        before = dict(self.env)
+
+        def body() -> None:
+            if star.target is not None:
+                self.bind(star.target, value.element, star.span)
+            self.run(star.body)
+
+        node = self.nodes(body)
+        self.env = _join(before, self.env)
+        other = self.nodes(lambda: self.run(star.other))
+        if node != b.NOTHING or other != b.NOTHING:
+            self.emit(b.Repeat(node, other, value.places[:1], star.span))
+
+    def while_(self, star: flow.Star) -> None:
+        before = dict(self.env)
+        certain = isinstance(star.test, flow.Lit) and bool(star.test.value)
+
+        def body() -> None:
+            test = self.test(star.test) if star.test is not None else TRUE
+            inner = self.nodes(lambda: self.run(star.body))
+            self.emit(b.Either(test, inner, b.Leaves("break", star.span), star.span))
+
+        node = self.nodes(body)
+        self.env = _join(before, self.env)
+        other = self.nodes(lambda: self.run(star.other))
+        self.emit(b.Repeat(node, other, (), star.span, certain))
+
+    def try_(self, body: flow.Try) -> None:
+        before = dict(self.env)
+        main = self.nodes(lambda: self.run(body.body))
+        after = self.env
+        handlers = []
+        for handler in body.handlers:
+            self.env = _join(dict(before), after)
+            if handler.name:
+                self.env[handler.name] = NOTHING_KNOWN
+            handlers.append((self.catches_all(handler.types), self.nodes(lambda h=handler: self.run(h.body))))
+        self.env = after
+        other = self.nodes(lambda: self.run(body.other))
+        final = self.nodes(lambda: self.run(body.final))
+        self.emit(b.Guarded(main, tuple(handlers), other, final, body.span))
+
+    @staticmethod
+    def catches_all(types: Expr | None) -> bool:
+        return types is None or (isinstance(types, flow.Name) and types.id in ("Exception", "BaseException"))
+
+    def bind_statement(self, bind: flow.Bind) -> None:
+        if bind.value is None:
+            if isinstance(bind.target, flow.Name):
+                types = self.project.annotation(self.module, bind.annotation)
+                self.env.setdefault(bind.target.id, Value(((f"@{bind.span.start}",),), types))
+            return
+        value = self.value(bind.value)
+        if bind.op:
+            before = self.value(bind.target)
+            how = "count" if bind.op == "-" else "write"
+            if not isinstance(bind.target, flow.Name) or bind.target.id in self.globals:
+                self.emit(b.Touches(how, before.places, before.slot, bind.span))
+            else:
+                self.env[bind.target.id] = Value(((f"@{bind.span.start}",),), before.types)
+            return
+        if bind.annotation is not None and not value.types:
+            value = replace(value, types=self.project.annotation(self.module, bind.annotation))
+        self.bind(bind.target, value, bind.span)
+
+    def bind(self, target: Expr, value: Value, span: Span) -> None:
+        """Give a target a value."""
+        match target:
+            case flow.Name(id=name) if name in self.globals or self.entry.facts.qualname == MODULE:
+                place = (f"mod:{self.module.name}", name)
+                self.touch("write", (place,), (f"mod:{self.module.name}", name), span, value)
+                if self.entry.facts.qualname == MODULE:
+                    self.env[name] = replace(value, places=(place,), slot=place)
+            case flow.Name(id=name):
+                if value.tags & _CONSTANTS:
+                    place = (f"%{name}",)
+                    self.emit(b.Touches("write", (place,), None, span, value.tags))
+                    value = replace(value, places=(place,))
+                elif not value.places and value.symbol is None:
+                    value = replace(value, places=((f"@{span.start}",),))
+                self.env[name] = value
+            case flow.Attr(base=base, name=name):
+                owner = self.value(base)
+                held = self.attribute(owner, name, span, quiet=True)
+                self.touch("write", held.places, held.slot, span, value, held.types)
+            case flow.Item(base=base, index=index):
+                container = self.value(base)
+                if not (isinstance(index, flow.Op) and index.op == "Slice"):
+                    self.value(index)
+                    self.touch("add", container.places, container.slot, span, value)
+            case flow.Group(items=items):
+                values = value.items if value.items is not None and len(value.items) == len(items) else None
+                for i, item in enumerate(items):
+                    part = values[i] if values is not None else self.part(value, i, span)
+                    self.bind(item, part, span)
+            case flow.Op(op="*", operands=operands):
+                self.bind(operands[0], replace(value, items=None), span)
+
+    @staticmethod
+    def part(value: Value, index: int, span: Span) -> Value:
+        """Item of a value that is unpacked."""
+        types = tuple(
+            t.items[index] for t in value.types if t.name == "tuple" and len(t.items) > index
+        )
+        tags = value.tags & {"captured"}
+        return Value(((f"@{span.start}.{index}",),), types, tags=tags)
+
+    def touch(
+        self,
+        how: str,
+        places: tuple[Place, ...],
+        slot: Slot | None,
+        span: Span,
+        value: Value = NOTHING_KNOWN,
+        held: tuple[Type, ...] = (),
+    ) -> None:
+        tags = value.tags & {"none", "empty", "true", "false", "tensor", "captured", "graph", "pool", "mempool", "minted"}
+        if self.emitting and slot is not None and how in ("write", "add"):
+            notes = self.all.note(slot)
+            notes.tags |= tags & {"tensor", "captured", "graph", "pool", "mempool"}
+            notes.types |= {t.name for t in _flat(value.types)}
+        names = tuple(dict.fromkeys(t.name for t in _flat(held)))
+        self.emit(b.Touches(how, places, slot, span, tags, value.places, names))
+
+    def drop(self, target: Expr, span: Span) -> None:
+        match target:
+            case flow.Name(id=name):
+                value = self.env.pop(name, NOTHING_KNOWN)
+                if value.places and value.places[0][0].startswith("@"):
+                    self.touch("drop", value.places, None, span, held=value.types)
+            case flow.Attr():
+                held = self.attribute(self.value(target.base), target.name, span, quiet=True)
+                self.touch("drop", held.places, held.slot, span, held=held.types)
+            case flow.Item(base=base):
+                held = self.value(base)
+                self.touch("pop", held.places, held.slot, span, held=held.types)
+
+    def scope(self, scope: flow.Scope) -> None:
+        """`with`: a capture, a context manager of the project, an object with `__enter__`, or nothing that matters."""
+        if isinstance(scope.context, flow.Call):
+            callee, args, keywords, receiver = self.operands(scope.context)
+            for name in self.names_of(callee):
+                for entry in self.vocabulary.contexts.get(name, ()):
+                    if entry.does is Effect.CAPTURE:
+                        self.capture(entry, receiver, args, keywords, scope)
+                        return
+            value = self.invoke(callee, receiver, args, keywords, scope.context, context=True)
+        else:
+            value = self.value(scope.context)
+            if any(t.name == GRAPH for t in self.canonical_types(value)):
+                span = _span(scope.context)
+                self.emit(b.Happens(Effect.ERASE, (), None, span, "the capture's entry", entry=True))
+                self.emit(b.Happens(Effect.CAPTURE, value.places, value.slot, span, "capture"))
+                self.inside(scope)
+                self.emit(b.Happens(Effect.CAPTURE_END, value.places, value.slot, span, "capture"))
+                return
+        last = self.out[-1] if self.out else None
+        if isinstance(last, b.Calls) and last.span == _span(scope.context) and self._is_manager(last):
+            self.out.pop()
+            if scope.target is not None:
+                self.bind(scope.target, self._yielded(last, value), scope.span)
+            body = self.nodes(lambda: self.run(scope.body))
+            self.emit(b.Within(last, body, scope.span))
+            return
+        for t in value.types:
+            enter = self.project.method(t.name, "__enter__") or self.project.method(t.name, "__aenter__")
+            leave = self.project.method(t.name, "__exit__") or self.project.method(t.name, "__aexit__")
+            if enter is None and leave is None:
+                continue
+            span = _span(scope.context)
+            entered = self.call_functions((Bound(enter, value),), (), (), span) if enter else value
+            if scope.target is not None:
+                self.bind(scope.target, entered if entered.types else value, scope.span)
+            body = self.nodes(lambda: self.run(scope.body))
+            final = self.nodes(lambda: self.call_functions((Bound(leave, value),), (), (), span)) if leave else b.NOTHING
+            self.emit(b.Guarded(body, (), b.NOTHING, final, scope.span))
+            return
+        if scope.target is not None:
+            self.bind(scope.target, value, scope.span)
+        suppresses = isinstance(scope.context, flow.Call) and self._last(scope.context.callee) == "suppress"
+        body = self.nodes(lambda: self.run(scope.body))
+        if suppresses:
+            self.emit(b.Guarded(body, ((True, b.NOTHING),), b.NOTHING, b.NOTHING, scope.span))
+        else:
+            self.emit(body)
+
+    @staticmethod
+    def _last(expr: Expr) -> str:
+        return expr.name if isinstance(expr, flow.Attr) else expr.id if isinstance(expr, flow.Name) else ""
+
+    def _is_manager(self, calls: b.Calls) -> bool:
+        functions = [self.all.build(key.partition("|")[0]) for key in calls.behaviors]
+        return any(f is not None and self.project.functions[f.function].is_context_manager for f in functions)
+
+    def _yielded(self, calls: b.Calls, value: Value) -> Value:
+        return value
+
+    def inside(self, scope: flow.Scope) -> None:
+        if scope.target is not None:
+            self.bind(scope.target, NOTHING_KNOWN, scope.span)
+        self.in_capture += 1
+        self.run(scope.body)
+        self.in_capture -= 1
+
+    def capture(
+        self, entry: Entry, receiver: Value, args: Sequence[Value], keywords: Mapping[str, Value], scope: flow.Scope
+    ) -> None:
+        graph = self.subject(entry.of, receiver, args, keywords, scope.span)
+        pool = self._named(entry.pool, args, keywords)
+        span = _span(scope.context)
+        self.all.note(pool.slot).tags.add("pool")
+        self.emit(b.Happens(Effect.ERASE, (), None, span, "the capture's entry", entry=True))
+        happens = b.Happens(
+            Effect.CAPTURE, graph.places, graph.slot, span, self.label(scope.context), "instance",
+            () if pool.tags & {"none"} else pool.places, pool.slot,
+        )  # fmt: skip
+        self.emit(happens)
+        self.inside(scope)
+        self.emit(happens._replace(effect=Effect.CAPTURE_END))
+
+    def _named(self, spec: str | None, args: Sequence[Value], keywords: Mapping[str, Value]) -> Value:
+        """An argument by `name:position`."""
+        if spec is None:
+            return NOTHING_KNOWN
+        name, _, position = spec.partition(":")
+        if name in keywords:
+            return keywords[name]
+        if position and int(position) < len(args):
+            return args[int(position)]
+        return NOTHING_KNOWN
+
+    def label(self, expr: Expr) -> str:
+        """Source text of a callee, for messages."""
+        callee = expr.callee if isinstance(expr, flow.Call) else expr
+        return " ".join(self.module.source.text(_span(callee)).split())
+
+    # ---------------------------------------------------------------------------------------------------- tests
+
+    def test(self, expr: Expr) -> Test:
+        """What an expression's truth says; calls in it are emitted."""
+        match expr:
+            case flow.Op(op="not", operands=(operand,)):
+                return negated(self.test(operand))
+            case flow.Op(op="and" | "or" as op, operands=operands):
+                first = self.test(operands[0])
+                rest: list[Test] = []
+                node = self.nodes(lambda: rest.append(self.test(self._rest(expr))))
+                if node != b.NOTHING:
+                    go, skip = (node, b.NOTHING) if op == "and" else (b.NOTHING, node)
+                    self.emit(b.Either(first, go, skip, expr.span))
+                return (op, first, rest[0])
+            case flow.Op(op="is" | "is not" | "==" | "!=" as op, operands=(left, right)):
+                result = self.comparison(left, right, expr.span)
+                return negated(result) if op in ("is not", "!=") else result
+            case flow.Op(op=">" | "<" | ">=" | "<=" as op, operands=(flow.Call() as left, flow.Lit(value=0 | 1 as n))) if (
+                self._last(left.callee) == "len" and left.args
+            ):
+                test = self.truth(self.value(left.args[0]), expr.span)
+                return test if (op, n) in ((">", 0), (">=", 1)) else negated(test)
+            case flow.Call() if self._last(expr.callee) == "bool" and len(expr.args) == 1:
+                return self.test(expr.args[0])
+            case flow.Walrus(target=target, value=inner):
+                self.bind(target, self.value(inner), expr.span)
+                return self.test(target)
+        return self.truth(self.value(expr), _span(expr))
+
+    @staticmethod
+    def _rest(expr: flow.Op) -> Expr:
+        return expr.operands[1] if len(expr.operands) == 2 else expr._replace(operands=expr.operands[1:])
+
+    def comparison(self, left: Expr, right: Expr, span: Span) -> Test:
+        """`left is right`."""
+        match left, right:
+            case (_, flow.Lit(value=None)):
+                return self.is_none(self.value(left), span)
+            case (_, flow.Lit(value=bool(truth))):
+                test = self.test(left)
+                return test if truth else negated(test)
+            case (flow.Call(args=(argument,)) as call, flow.Lit(value=0)) if self._last(call.callee) == "len":
+                return negated(self.truth(self.value(argument), span))
+        one, other = self.value(left), self.value(right)
+        text = self.module.source.text(_span(right))
+        if len(one.places) == 1 and (other.symbol is not None or isinstance(right, flow.Lit) or not other.places):
+            return ("atom", f"={text}", one.places[0])
+        return ("unknown", f"{self.entry.name}@{span.start}")
+
+    def is_none(self, value: Value, span: Span) -> Test:
+        if "none" in value.tags:
+            return TRUE
+        if value.tags & {"tensor", "graph", "pool", "true", "false", "empty", "object"} or value.symbol is not None:
+            return FALSE
+        if len(value.places) == 1:
+            return ("atom", "none", value.places[0])
+        return ("unknown", f"{self.entry.name}@{span.start}")
+
+    def truth(self, value: Value, span: Span) -> Test:
+        """What it says that a value is true."""
+        if value.test is not None:
+            return value.test
+        if value.tags & {"none", "false", "empty"}:
+            return FALSE
+        if "true" in value.tags:
+            return TRUE
+        if len(value.places) == 1:
+            return ("atom", "true", value.places[0])
+        return ("unknown", f"{self.entry.name}@{span.start}")
+
+    # -------------------------------------------------------------------------------------------------- values
+
+    def value(self, expr: Expr) -> Value:
+        """Value of an expression; calls in it are emitted."""
+        match expr:
+            case flow.Name(id=name):
+                return self.variable(name)
+            case flow.Attr(base=base, name=name):
+                return self.attribute(self.value(base), name, expr.span)
+            case flow.Call():
+                return self.call(expr)
+            case flow.Item(base=base, index=index):
+                return self.item(self.value(base), index, expr.span)
+            case flow.Lit(value=literal):
+                return _literal(literal)
+            case flow.Group(kind=kind, items=items, span=span):
+                return self.group(kind, items, span, expr.keys)
+            case flow.Op(op="and" | "or" as op, operands=operands):
+                return self.either_value(op, operands, expr)
+            case flow.Op(op="not" | "is" | "is not" | "==" | "!=" | "in" | "not in" | "<" | ">" | "<=" | ">=" as op):
+                if op in ("in", "not in", "<", ">", "<=", ">="):
+                    for operand in expr.operands:
+                        self.value(operand)
+                    return Value(test=("unknown", f"{self.entry.name}@{expr.span.start}"), types=(Type("bool"),))
+                return Value(test=self.test(expr), types=(Type("bool"),))
+            case flow.Op(op="await" | "yield from", operands=operands):
+                return self.value(operands[0]) if operands else NOTHING_KNOWN
+            case flow.Op(op="yield", operands=operands):
+                value = self.value(operands[0]) if operands else NOTHING_KNOWN
+                self.yields.append(value)
+                self.emit(b.Yields(expr.span))
+                return NOTHING_KNOWN
+            case flow.Op(operands=operands):
+                values = [self.value(operand) for operand in operands]
+                tags = frozenset(("captured",)) if self.in_capture else frozenset[str]()
+                types = tuple(dict.fromkeys(t for v in values for t in v.types if t.name == TENSOR))
+                return Value(((f"@{expr.span.start}",),), types, tags=tags)
+            case flow.Choice(test=test, then=then, other=other):
+                condition = self.test(test)
+                results: list[Value] = []
+                one = self.nodes(lambda: results.append(self.value(then)))
+                two = self.nodes(lambda: results.append(self.value(other)))
+                if one != b.NOTHING or two != b.NOTHING:
+                    self.emit(b.Either(condition, one, two, expr.span))
+                if condition in (TRUE, FALSE):
+                    return results[0] if condition == TRUE else results[1]
+                return union(results)
+            case flow.Each():
+                return self.comprehension(expr)
+            case flow.Walrus(target=target, value=inner):
+                value = self.value(inner)
+                self.bind(target, value, expr.span)
+                return self.variable(target.id) if self.emitting else value
+            case flow.Func(id=name):
+                return self.function_value(name)
+            case flow.Imported():
+                return self.imported(expr)
+            case flow.Text(parts=parts):
+                for part in parts:
+                    self.value(part)
+                return Value(types=(Type("str"),))
+        return NOTHING_KNOWN
+
+    def variable(self, name: str) -> Value:
+        known = self.env.get(name)
+        if known is not None:
+            return known
+        if not self.emitting:
+            found = self._looked_up(name)
+            if found is not None:
+                return found
+        if self.parent is not None:
+            return self.parent.variable(name)
+        symbol = self.project.lookup(self.module, name)
+        if symbol is None:
+            if name == "__class__" and self.entry.owner:
+                return Value(symbol=Symbol("class", self.entry.owner))
+            return Value(symbol=Symbol("external", name))
+        return self.of_symbol(symbol)
+
+    def _looked_up(self, name: str) -> Value | None:
+        """A local variable by all of its bindings, for typing."""
+        if self._pending is None:
+            self._pending = {}
+            for target, value, how in _local_bindings(self.entry.lowered.flow):
+                self._pending.setdefault(target, []).append((value, how))
+        bindings = self._pending.get(name)
+        if not bindings or name in self._looking:
+            return None
+        self._looking.add(name)
+        try:
+            values = []
+            for value, how in bindings:
+                if how == "annotation":
+                    values.append(Value(types=self.project.annotation(self.module, value)))
+                elif how == "each":
+                    values.append(self.value(value).element)
+                else:
+                    values.append(self.value(value))
+            result = union(values)
+        finally:
+            self._looking.discard(name)
+        self.env[name] = result
+        return result
+
+    def of_symbol(self, symbol: Symbol) -> Value:
+        match symbol.kind:
+            case "function":
+                return Value(calls=(Bound(symbol.name, None),), symbol=symbol)
+            case "variable":
+                module, _, name = symbol.name.rpartition(".")
+                place = (f"mod:{module}", name)
+                types = self.all.variable_types(symbol.name)
+                return Value((place,), types, slot=place)
+            case "attribute":
+                owner, _, name = symbol.name.rpartition(".")
+                return self.class_attribute(owner, name)
+        return Value(symbol=symbol)
+
+    def class_attribute(self, owner: str, name: str) -> Value:
+        for each in self.project.mro(owner):
+            entry = self.project.classes.get(each)
+            if entry is not None and name in entry.attributes:
+                owner = each
+                break
+        types = self.all.field_types(owner, name)
+        return Value(((f"class:{owner}", name),), types, slot=(owner, name))
+
+    def attribute(self, base: Value, name: str, span: Span, *, quiet: bool = False) -> Value:
+        """`base.name`. `quiet`: it is a target; a property's getter does not run."""
+        if name in base.fields:
+            return base.fields[name]
+        if base.symbol is not None:
+            symbol = self.project.member(base.symbol, name)
+            if symbol.kind == "function":
+                function = self.project.functions[symbol.name]
+                receiver = base if function.kind == "classmethod" else None
+                return Value(calls=(Bound(symbol.name, receiver),), symbol=symbol)
+            value = self.of_symbol(symbol)
+            if not value.places and base.places:
+                value = replace(value, places=tuple((*place, name) for place in base.places))
+            return value
+        results: list[Value] = []
+        for t in base.types:
+            found = self.instance_attribute(base, t, name, span, quiet)
+            if found is not None:
+                results.append(found)
+        if results:
+            return union(results)
+        places = tuple((*place, name) for place in base.places)
+        slot = (base.types[0].name, name) if base.types else None
+        return Value(places, slot=slot)
+
+    def instance_attribute(self, base: Value, t: Type, name: str, span: Span, quiet: bool) -> Value | None:
+        places = tuple((*place, name) for place in base.places)
+        if t.name == "type" and t.items:
+            return self.attribute(Value(symbol=Symbol("class", t.items[0].name)), name, span)
+        entry = self.project.classes.get(t.name)
+        if entry is None:
+            if t.name in CONTAINERS:
+                return None
+            if self.vocabulary.canonical(t.name) == MEMPOOL and name == "id":
+                return Value(places, tags=frozenset(("pool", "retained")), slot=base.slot)
+            return Value(places, symbol=Symbol("external", f"{t.name}.{name}"), slot=(t.name, name))
+        if name == "__class__":
+            return Value(symbol=Symbol("class", t.name))
+        method = self.project.method(t.name, name)
+        candidates = [method] if method is not None else []
+        if not base.exact and (method is None or _is_abstract(self.project.functions[method])):
+            candidates += [each for each in self.project.overriders(t.name, name) if each not in candidates]
+        if candidates:
+            first = self.project.functions[candidates[0]]
+            if first.kind == "property" and not quiet:
+                return self.call_functions((Bound(candidates[0], base),), (), (), span)
+            receivers = [base if self.project.functions[c].kind != "staticmethod" else None for c in candidates]
+            return Value(calls=tuple(map(Bound, candidates[:WIDEST], receivers)), places=places)
+        holder = self.all.is_shared(t.name, name)
+        if holder is not None:
+            return self.class_attribute(holder, name)
+        types = self.all.field_types(t.name, name)
+        if not types and not self._has_field(t.name, name):
+            bases = [each for each in self.project.mro(t.name) if each not in self.project.classes]
+            for each in bases:  # an attribute of a base that was not read
+                return Value(places, symbol=Symbol("external", f"{each}.{name}"), slot=(t.name, name))
+        return Value(places, types, slot=(self._definer(t.name, name), name))
+
+    def _has_field(self, class_name: str, name: str) -> bool:
+        return any(
+            name in self.all.field_bindings(each) or name in self.project.classes[each].attributes
+            for each in self.project.mro(class_name)
+            if each in self.project.classes
+        )
+
+    def _definer(self, class_name: str, name: str) -> str:
+        """The topmost ancestor that assigns the attribute: one slot for a whole hierarchy."""
+        for each in reversed(self.project.mro(class_name)):
+            if each in self.project.classes and (
+                name in self.all.field_bindings(each) or name in self.project.classes[each].attributes
+            ):
+                return each
+        return class_name
+
+    def item(self, base: Value, index: Expr, span: Span) -> Value:
+        if isinstance(index, flow.Lit) and isinstance(index.value, int) and base.items is not None:
+            if -len(base.items) <= index.value < len(base.items):
+                return base.items[index.value]
+        if isinstance(index, flow.Op) and index.op == "Slice":
+            return replace(base, items=None)
+        self.value(index)
+        if isinstance(index, flow.Lit) and isinstance(index.value, int):
+            for t in base.types:
+                if t.name == "tuple" and 0 <= index.value < len(t.items):
+                    places = tuple((*place, ELEMENT) for place in base.places)
+                    return Value(places, (t.items[index.value],), slot=base.slot)
+        if base.symbol is not None:
+            return Value(symbol=base.symbol)  # Generic[T]
+        return base.element
+
+    def group(self, kind: str, items: tuple[Expr, ...], span: Span, keys: tuple[Expr | None, ...]) -> Value:
+        for key in keys:
+            if key is not None:
+                self.value(key)
+        values = tuple(self.value(item) for item in items)
+        starred = any(isinstance(item, flow.Op) and item.op == "*" for item in items)
+        types = tuple(dict.fromkeys(t for value in values for t in value.types))[:WIDEST]
+        tags = {"empty"} if not items else {tag for value in values for tag in value.tags if tag == "captured"}
+        ordered = kind in ("tuple", "list") and not starred and len(items) <= 2 * _LONGEST_UNROLLED
+        return Value(
+            ((f"@{span.start}",),),
+            (Type(kind, tuple(v.types[0] for v in values if v.types) if kind == "tuple" else types),),
+            tags=frozenset(tags),
+            items=values if ordered else None,
+            each=union(values) if values and not ordered else None,
+        )
+
+    def either_value(self, op: str, operands: tuple[Expr, ...], expr: flow.Op) -> Value:
+        first = self.value(operands[0])
+        test = self.truth(first, _span(operands[0]))
+        rest: list[Value] = []
+        node = self.nodes(lambda: rest.append(self.value(self._rest(expr))))
+        if node != b.NOTHING:
+            go, skip = (node, b.NOTHING) if op == "and" else (b.NOTHING, node)
+            self.emit(b.Either(test, go, skip, expr.span))
+        result = union([first, rest[0]]) if op == "or" else rest[0]
+        second = self.truth(rest[0], expr.span)
+        return replace(result, test=(op, test, second))
+
+    def comprehension(self, expr: flow.Each) -> Value:
+        iterable = self.value(expr.iterable)
+        saved = dict(self.env)
+        values: list[Value] = []
+
+        def once(item: Value) -> None:
+            self.bind(expr.target, item, expr.span)
+            for test in expr.tests:
+                self.test(test)
+            if expr.key is not None:
+                self.value(expr.key)
+            values.append(self.value(expr.element))
+
+        if iterable.items is not None and len(iterable.items) <= _LONGEST_UNROLLED and self.emitting:
+            bodies = tuple(self.nodes(lambda item=item: once(item)) for item in iterable.items)
+            self.env = saved
+            if any(body != b.NOTHING for body in bodies):
+                self.emit(b.Each(bodies, b.NOTHING, expr.span))
+            return Value(((f"@{expr.span.start}",),), (Type("list", union(values).types),), items=tuple(values))
+        node = self.nodes(lambda: once(iterable.element))
+        self.env = saved
+        if node != b.NOTHING:
+            self.emit(b.Repeat(node, b.NOTHING, iterable.places[:1], expr.span))
+        element = union(values)
+        kind = "iterator" if expr.kind == "generator" else expr.kind
+        return Value(((f"@{expr.span.start}",),), (Type(kind, element.types),), each=element, tags=element.tags & {"captured"})
+
+    def function_value(self, name: str) -> Value:
+        full = f"{self.module.name}.{name}"
+        if full not in self.project.functions:
+            for nested in self.entry.lowered.nested:
+                self.project.functions.setdefault(
+                    f"{self.module.name}.{nested.qualname}",
+                    FunctionEntry(f"{self.module.name}.{nested.qualname}", self.module, nested, self.entry.name),
+                )
+        if full not in self.project.functions:
+            return NOTHING_KNOWN
+        self.all.closures[full] = self
+        return Value(calls=(Bound(full, None),), symbol=Symbol("function", full))
+
+    def imported(self, expr: flow.Imported) -> Value:
+        dotted = self.project.absolute(self.module, expr.module, expr.level)
+        if expr.name is not None:
+            dotted = f"{dotted}.{expr.name}"
+        return self.of_symbol(self.project.resolve(dotted))
+
+    # --------------------------------------------------------------------------------------------------- calls
+
+    def operands(self, expr: flow.Call) -> tuple[Value, list[Value], dict[str, Value], Value]:
+        """Callee, arguments, keywords and receiver of a call, evaluated in order."""
+        receiver = NOTHING_KNOWN
+        if isinstance(expr.callee, flow.Attr):
+            receiver = self.value(expr.callee.base)
+            callee = self.attribute(receiver, expr.callee.name, expr.span)
+        else:
+            callee = self.value(expr.callee)
+        args: list[Value] = []
+        for arg in expr.args:
+            if isinstance(arg, flow.Op) and arg.op == "*":
+                inner = self.value(arg.operands[0])
+                args += inner.items if inner.items is not None else ()
+            else:
+                args.append(self.value(arg))
+        keywords = {name: self.value(value) for name, value in expr.keywords if name is not None}
+        for name, value in expr.keywords:
+            if name is None:
+                self.value(value)
+        return callee, args, keywords, receiver
+
+    def call(self, expr: flow.Call) -> Value:
+        special = self.special(expr)
+        if special is not None:
+            return special
+        callee, args, keywords, receiver = self.operands(expr)
+        value = self.invoke(callee, receiver, args, keywords, expr)
+        if self.in_capture and not value.tags & {"pool", "graph"} and value.test is None:
+            value = replace(value, tags=value.tags | {"captured"})
+        return value
+
+    def special(self, expr: flow.Call) -> Value | None:
+        """Builtins that name things: getattr, setattr, hasattr, super, type, partial, and those that pass items on."""
+        if not isinstance(expr.callee, flow.Name | flow.Attr):
+            return None
+        name = self._last(expr.callee)
+        args = expr.args
+        if isinstance(expr.callee, flow.Attr):
+            if name != "partial" or not args:
+                return None
+        elif name in self.env:
+            return None
+        match name, args:
+            case "getattr", (base, key, *_):
+                literal = self.value(key).literal
+                return self.attribute(self.value(base), literal, expr.span) if literal is not None else NOTHING_KNOWN
+            case "hasattr", (base, key):
+                literal = self.value(key).literal
+                return Value(test=self.has(self.value(base), literal, expr.span))
+            case "setattr", (base, key, new):
+                owner, literal, value = self.value(base), self.value(key).literal, self.value(new)
+                if literal is not None:
+                    held = self.attribute(owner, literal, expr.span, quiet=True)
+                    self.touch("write", held.places, held.slot, expr.span, value, held.types)
+                return NOTHING_KNOWN
+            case "delattr", (base, key):
+                owner, literal = self.value(base), self.value(key).literal
+                if literal is not None:
+                    held = self.attribute(owner, literal, expr.span, quiet=True)
+                    self.touch("drop", held.places, held.slot, expr.span, held=held.types)
+                return NOTHING_KNOWN
+            case "super", _:
+                return self.super_()
+            case "type", (one,):
+                value = self.value(one)
+                return Value(symbol=Symbol("class", value.types[0].name)) if value.types else NOTHING_KNOWN
+            case "partial", (first, *rest):
+                function = self.value(first)
+                given = tuple(self.value(each) for each in rest)
+                named = tuple((k, self.value(v)) for k, v in expr.keywords if k is not None)
+                bound = tuple(c._replace(args=given, keywords=named) for c in function.calls)
+                return Value(calls=bound, symbol=function.symbol if not function.calls else None)
+            case ("enumerate", (one, *_)):
+                return Value(each=Value(items=(NOTHING_KNOWN, self.value(one).element)))
+            case ("zip", (_, *_)):
+                values = [self.value(each) for each in args]
+                return Value(each=Value(items=tuple(value.element for value in values)))
+            case (("map" | "filter"), (_, one)):
+                self.value(args[0])
+                return self.value(one)
+            case ("cast", (kind, one)):
+                types = self.project.annotation(self.module, kind)
+                return replace(self.value(one), types=types)
+            case (_, (one,)) if name in _SAME and not expr.keywords:
+                return self.value(one)
+            case (_, (one, *_)) if name in ("sorted",):
+                return self.value(one)
+            case (_, ()) if name in _SAME and not expr.keywords:
+                return Value(((f"@{expr.span.start}",),), (Type(name if name in CONTAINERS else "list"),), tags=frozenset(("empty",)))
+        return None
+
+    def has(self, value: Value, name: str | None, span: Span) -> Test:
+        """`hasattr(value, name)`: decided where all classes are known and agree."""
+        unknown: Test = ("unknown", f"{self.entry.name}@{span.start}")
+        if name is None or not value.types:
+            return unknown
+        answers = set()
+        for t in value.types:
+            if t.name not in self.project.classes:
+                return unknown
+            has = self.project.method(t.name, name) is not None or self._has_field(t.name, name)
+            subclasses = any(True for _ in self.project.overriders(t.name, name))
+            whole = all(each in self.project.classes or each == "object" for each in self.project.mro(t.name))
+            if has:
+                answers.add(True)
+            elif whole and not subclasses and value.exact:
+                answers.add(False)
+            else:
+                return unknown
+        return ("const", answers.pop()) if len(answers) == 1 else unknown
+
+    def super_(self) -> Value:
+        owner = self.entry.owner
+        if owner is None:
+            return NOTHING_KNOWN
+        me = self.entry.facts.params[0].name if self.entry.facts.params else "self"
+        value = self.env.get(me, NOTHING_KNOWN)
+        dynamic = value.types[0].name if value.types else owner
+        order = self.project.mro(dynamic)
+        after = order[order.index(owner) + 1 :] if owner in order else self.project.mro(owner)[1:]
+        if self.entry.kind == "classmethod":
+            return Value(symbol=Symbol("class", after[0])) if after else NOTHING_KNOWN
+        return Value(value.places, tuple(Type(each) for each in after[:1]), exact=True)
+
+    def names_of(self, callee: Value) -> list[str]:
+        """Canonical dotted names under which a vocabulary may know a callee."""
+        names = []
+        if callee.symbol is not None:
+            names.append(callee.symbol.name)
+        for bound in callee.calls:
+            names.append(bound.function)
+            function = self.project.functions[bound.function]
+            if bound.receiver is not None and bound.receiver.types:
+                for each in self.project.mro(bound.receiver.types[0].name):
+                    names.append(f"{each}.{function.facts.name}")
+        return list(dict.fromkeys(map(self.vocabulary.canonical, names)))
+
+    def canonical_types(self, value: Value) -> list[Type]:
+        result = []
+        for t in value.types:
+            names = [self.vocabulary.canonical(each) for each in self.project.mro(t.name)]
+            result.append(Type(GRAPH) if GRAPH in names else t)
+        return result
+
+    def subject(self, of: str, receiver: Value, args: Sequence[Value], keywords: Mapping[str, Value], span: Span) -> Value:
+        """What an effect is about."""
+        if of == "self":
+            return receiver
+        if of == "result":
+            return Value(((f"@{span.start}",),))
+        if of == "process":
+            return NOTHING_KNOWN
+        if of.startswith("arg") and of[3:].isdigit():
+            index = int(of[3:])
+            if index < len(args):
+                return args[index]
+            return next(iter(keywords.values()), NOTHING_KNOWN) if index == 0 else NOTHING_KNOWN
+        if "." in of:
+            place = store_place(of)
+            return Value((place,), slot=(place[0].partition(":")[2] if place[0].startswith("class:") else place[0], place[1]))
+        return keywords.get(of, NOTHING_KNOWN)
+
+    def invoke(
+        self,
+        callee: Value,
+        receiver: Value,
+        args: Sequence[Value],
+        keywords: Mapping[str, Value],
+        expr: flow.Call,
+        *,
+        context: bool = False,
+    ) -> Value:
+        """A call: what a vocabulary says of it, then what its body does, then what its name says."""
+        span = expr.span
+        names = self.names_of(callee)
+        known = [entry for name in names for entry in self.vocabulary.calls.get(name, ())]
+        external = self.effects(known, callee, receiver, args, keywords, expr) if known else None
+        if callee.calls:
+            return self.call_functions(callee.calls, args, tuple(keywords.items()), span, external)
+        if callee.symbol is not None and callee.symbol.kind == "class":
+            return self.construct(callee.symbol.name, args, keywords, expr)
+        if external is not None:
+            return external
+        name = self._last(expr.callee)
+        if isinstance(expr.callee, flow.Attr):
+            found = self.container_method(receiver, name, args, expr)
+            if found is not None:
+                return found
+            if name in _FRESH_METHODS:
+                return Value(((f"@{span.start}",),), (Type(TENSOR),), tags=frozenset(("tensor",)))
+        if name in self.vocabulary.names.capturing:
+            return Value(test=CAPTURING, types=(Type("bool"),))
+        symbol = callee.symbol
+        if symbol is not None and symbol.kind == "external" and name[:1].isupper() and not callee.places:
+            return Value(((f"@{span.start}",),), (Type(symbol.name),), fields=dict(keywords), tags=frozenset(("object",)))
+        if symbol is None and isinstance(expr.callee, flow.Attr):
+            sole = self.project.sole_method(name)
+            if sole is not None:
+                owner = replace(receiver, types=(Type(sole[0]),))
+                candidates = [sole[1], *self.project.overriders(sole[0], name)]
+                return self.call_functions(tuple(Bound(c, owner) for c in candidates[:WIDEST]), args, tuple(keywords.items()), span)
+        return self.unresolved_call(name, receiver, args, keywords, expr, callee)
+
+    def unresolved_call(
+        self, name: str, receiver: Value, args: Sequence[Value], keywords: Mapping[str, Value], expr: flow.Call, callee: Value
+    ) -> Value:
+        torch = callee.symbol is not None and callee.symbol.name.partition(".")[0] in ("torch", "builtins", "gc", "logging")
+        subject = ""
+        if isinstance(expr.callee, flow.Attr):
+            subject = self._last(expr.callee.base) or (receiver.slot[1] if receiver.slot else "")
+        effect = None if torch else self.vocabulary.names.effect(name, subject)
+        if effect is not None:
+            slot = receiver.slot
+            self.emit(
+                b.Happens(effect, receiver.places, slot, expr.span, self.label(expr), "instance" if slot else "process", by_name=True)
+            )
+        if not torch and name:
+            self.unresolved.append((self.label(expr), expr.span))
+        fields = {key: value for key, value in keywords.items() if value.places}
+        for key, value in fields.items():
+            self.aliases[(f"@{expr.span.start}", key)] = value.places
+        return Value(((f"@{expr.span.start}",),), fields=fields)
+
+    def effects(
+        self,
+        entries: Sequence[Entry],
+        callee: Value,
+        receiver: Value,
+        args: Sequence[Value],
+        keywords: Mapping[str, Value],
+        expr: flow.Call,
+    ) -> Value:
+        """What the vocabulary says of a call."""
+        span = expr.span
+        result = Value(((f"@{span.start}",),))
+        for entry in entries:
+            if entry.makes is not None:
+                result = self.made(entry, receiver, span)
+                continue
+            effect = entry.does
+            assert effect is not None
+            if effect is Effect.IS_CAPTURING:
+                result = Value(test=CAPTURING, types=(Type("bool"),))
+                continue
+            if entry.while_capturing:
+                self.all.capture_allocations.setdefault(entry.name, entry)
+            about = self.subject(entry.store or entry.of, receiver, args, keywords, span)
+            pool = self._named(entry.pool, args, keywords)
+            self.all.note(pool.slot).tags.add("pool")
+            types = tuple(t.name for t in about.types)
+            node = b.Happens(
+                effect, about.places, about.slot, span, self.label(expr), entry.scope,
+                () if pool.tags & {"none"} else pool.places, pool.slot, raw=effect is Effect.CAPTURE, types=types,
+            )  # fmt: skip
+            if effect is Effect.CAPTURE:
+                self.in_capture += entry.name.endswith("capture_begin")
+            elif effect is Effect.CAPTURE_END:
+                self.in_capture = max(0, self.in_capture - 1)
+            if callee.calls and effect in self.body_effects(callee):
+                continue  # the body is there to be read, and says the same with more detail
+            self.emit(node)
+        return result
+
+    def body_effects(self, callee: Value) -> set[Effect]:
+        found: set[Effect] = set()
+        for bound in callee.calls:
+            built = self.all.build(bound.function)
+            stack = [built.node] if built is not None else []
+            for root in stack:
+                for node in b.walk(root):
+                    if isinstance(node, b.Happens):
+                        found.add(node.effect)
+                    elif isinstance(node, b.Calls) and len(stack) < 32:
+                        stack += [x.node for x in map(self.all._built.get, node.behaviors) if x is not None]
+        return found
+
+    def made(self, entry: Entry, receiver: Value, span: Span) -> Value:
+        place = ((f"@{span.start}",),)
+        made = entry.makes or ""
+        if made.startswith("module:"):
+            return Value(symbol=Symbol("external", made[7:]))
+        if made.startswith("type:"):
+            return Value(place, (Type(made[5:]),))
+        if made == "graph":
+            return Value(place, (Type(GRAPH),), tags=frozenset(("graph",)), exact=True)
+        if made == "tensor":
+            return Value(place, (Type(TENSOR),), tags=frozenset(("tensor",)))
+        if made == "mempool":
+            return Value(place, (Type(MEMPOOL),), tags=frozenset(("mempool",)))
+        tags = {"pool"} if entry.of == "self" else {"pool", "minted"}
+        if "minted" in tags:
+            self.emit(b.Happens(Effect.POOL_MINT, place, None, span, entry.name))
+        return Value(place, tags=frozenset(tags))
+
+    def container_method(self, receiver: Value, name: str, args: Sequence[Value], expr: flow.Call) -> Value | None:
+        """A method of a dict, list, set or deque, on a receiver that is one or may be one."""
+        kinds = {t.name for t in receiver.types}
+        if kinds and not kinds & CONTAINERS:
+            return None
+        if not kinds and (receiver.symbol is not None or not receiver.places):
+            return None
+        span = expr.span
+        if name == "clear" and not args:
+            self.touch("clear", receiver.places, receiver.slot, span, held=receiver.types)
+            return Value(tags=frozenset(("none",)))
+        if name in _TAKERS and (kinds or receiver.slot is not None):
+            self.touch("pop", receiver.places, receiver.slot, span, held=receiver.types)
+            if name == "popitem":
+                return Value(items=(NOTHING_KNOWN, receiver.element))
+            return receiver.element
+        if name in _KEEPERS and args and (kinds or receiver.slot is not None or name in ("append", "setdefault")):
+            self.touch("add", receiver.places, receiver.slot, span, args[-1])
+            return union([receiver.element, args[-1]]) if name == "setdefault" else NOTHING_KNOWN
+        if name in _VIEWS and (kinds or not args):
+            return replace(receiver, items=None)
+        if name == "items" and not args:
+            return Value(receiver.places, each=Value(items=(NOTHING_KNOWN, receiver.element)))
+        if name == "keys" and kinds:
+            return Value(receiver.places, each=NOTHING_KNOWN)
+        if name in ("get", "__getitem__") and args and (kinds or receiver.slot is not None):
+            if not kinds & {"dict", "OrderedDict", "defaultdict"} and kinds:
+                return None
+            return receiver.element
+        return NOTHING_KNOWN if kinds else None
+
+    def construct(self, name: str, args: Sequence[Value], keywords: Mapping[str, Value], expr: flow.Call) -> Value:
+        """An instance of a class of the project."""
+        span = expr.span
+        place = (f"@{span.start}",)
+        if name not in self.project.classes:
+            return Value((place,), (Type(name),), tags=frozenset(("object",)))
+        aliases = self.all.constructor_aliases(name)
+        init = self.project.method(name, "__init__")
+        given: dict[str, Value] = dict(keywords)
+        if init is not None:
+            positional = [p.name for p in self.project.functions[init].facts.params if p.kind == "positional"][1:]
+        else:
+            positional = self.all.record_fields(name)
+        given.update(zip(positional, args, strict=False))
+        fields: dict[str, Value] = {}
+        for attribute, param in aliases.items():
+            value = given.get(param)
+            if value is None:
+                continue
+            if value.places or value.calls:
+                fields[attribute] = value
+                self.aliases[(place[0], attribute)] = value.places
+            if self.emitting:
+                notes = self.all.note((name, attribute))
+                notes.tags |= value.tags & {"tensor", "captured", "graph", "pool", "mempool"}
+                notes.types |= {t.name for t in _flat(value.types)}
+        types = (Type(name),)
+        canonical = [self.vocabulary.canonical(each) for each in self.project.mro(name)]
+        tags = frozenset(("graph", "object")) if GRAPH in canonical else frozenset(("object",))
+        value = Value((place,), types, tags=tags, fields=fields, exact=True)
+        for method in (init, self.project.method(name, "__post_init__")):
+            if method is not None:
+                rest = (tuple(args), tuple(keywords.items())) if method == init else ((), ())
+                self.call_functions((Bound(method, value),), rest[0], rest[1], span)
+        return value
+
+    def call_functions(
+        self,
+        bounds: tuple[Bound, ...],
+        args: Sequence[Value],
+        keywords: Sequence[tuple[str, Value]],
+        span: Span,
+        external: Value | None = None,
+    ) -> Value:
+        """Calls of functions of the project; several are alternatives."""
+        if not self.emitting:
+            return union([self.returned(bound, self.bindings(bound, args, keywords), span, None) for bound in bounds])
+        keys: list[str] = []
+        results: list[Value] = []
+        merged: dict[str, tuple[Place, ...]] = {}
+        for bound in bounds:
+            function = self.project.functions[bound.function]
+            bindings = self.bindings(bound, args, keywords)
+            types = self.variant(function, bound, bindings)
+            built = self.all.build(bound.function, types)
+            results.append(self.returned(bound, bindings, span, built))
+            key = built.key if built is not None else bound.function
+            keys.append(key)
+            for param, value in bindings.items():
+                merged[param] = tuple(dict.fromkeys((*merged.get(param, ()), *_passed(value))))[:WIDEST]
+        if self.in_capture:
+            self.captured_calls.update(keys)
+        identity = f"{self.entry.name}@{span.start}"
+        self.emit(b.Calls(tuple(keys), tuple(merged.items()), span, identity))
+        result = union(results)
+        if external is not None and external.test is not None:
+            return external
+        if result.test is None and result.tags & _CONSTANTS != result.tags or len(results) > 1:
+            pass
+        if result.test is None and not result.places and result.symbol is None and not result.tags & {"pool", "graph", "object"}:
+            result = replace(result, test=("returned", identity))
+        return result
+
+    def variant(self, function: FunctionEntry, bound: Bound, bindings: Mapping[str, Value]) -> dict[str, tuple[Type, ...]]:
+        """Types of arguments that decide what the callee does: the receiver's own class, and parameters without annotation."""
+        types: dict[str, tuple[Type, ...]] = {}
+        for index, param in enumerate(function.facts.params):
+            value = bindings.get(param.name)
+            if value is None:
+                continue
+            if index == 0 and function.kind in ("method", "property"):
+                mine = value.types[:1]
+                if mine and mine[0].name != function.owner and function.owner in self.project.mro(mine[0].name):
+                    types[param.name] = mine
+                continue
+            if param.annotation is None and param.kind == "positional":
+                named = tuple(t for t in value.types if t.name in self.project.classes or t.name == GRAPH)
+                if named:
+                    types[param.name] = named
+        return types
+
+    def bindings(self, bound: Bound, args: Sequence[Value], keywords: Sequence[tuple[str, Value]]) -> dict[str, Value]:
+        """Parameter -> argument, defaults that are constants included."""
+        function = self.project.functions[bound.function]
+        params = function.facts.params
+        result: dict[str, Value] = {}
+        positional = [p.name for p in params if p.kind == "positional"]
+        given = [*bound.args, *args]
+        if function.kind in ("method", "property", "classmethod") and (bound.receiver is not None):
+            given.insert(0, bound.receiver)
+        elif function.kind == "classmethod" and function.owner:
+            given.insert(0, Value(symbol=Symbol("class", function.owner)))
+        result.update(zip(positional, given, strict=False))
+        accepted = {p.name for p in params}
+        result.update((k, v) for k, v in (*bound.keywords, *keywords) if k in accepted)
+        for param in params:
+            if param.name not in result and isinstance(param.default, flow.Lit):
+                result[param.name] = _literal(param.default.value)
+        if function.parent is not None:  # a closure reads its parent's parameters
+            closure = self.all.closures.get(function.name)
+            for name in closure.env if closure is not None else ():
+                if name not in result and name in {p.name for p in closure.entry.facts.params}:  # type: ignore[union-attr]
+                    result[name] = Value(((f"${name}",),))
+        return result
+
+    def returned(self, bound: Bound, bindings: Mapping[str, Value], span: Span, built: Behavior | None) -> Value:
+        """What a call gives: the callee's return value with the arguments put in."""
+        function = self.project.functions[bound.function]
+        if function.is_context_manager:
+            value = built.yields if built is not None else NOTHING_KNOWN
+        elif function.lowered.is_generator:
+            return Value(((f"@{span.start}",),), self.project.annotation(function.module, function.facts.returns))
+        else:
+            value = built.returns if built is not None else self.all.return_value(bound.function)
+        value = _rebased(value, bindings, span, 0)
+        declared = self.project.annotation(function.module, function.facts.returns)
+        if not value.types and declared:
+            value = replace(value, types=declared)
+        if not value.types and built is not None and not function.is_context_manager:
+            value = replace(value, types=self.all.return_value(bound.function).types)
+        return value
+
+
+def _passed(value: Value) -> tuple[Place, ...]:
+    """Places that stand for an argument; a constant is one of its own."""
+    for tag in ("none", "true", "false"):
+        if tag in value.tags:
+            return ((f"!{tag}",),)
+    if value.symbol is not None and value.symbol.kind == "class":
+        return ((f"class:{value.symbol.name}",),)
+    return value.places
+
+
+def _rebased(value: Value, bindings: Mapping[str, Value], span: Span, depth: int) -> Value:
+    """A callee's value in the caller's terms."""
+    if depth > 4:
+        return Value(types=value.types, tags=value.tags)
+    places: list[Place] = []
+    inherited: Value | None = None
+    for place in value.places:
+        root = place[0]
+        if root.startswith("$"):
+            argument = bindings.get(root[1:])
+            if argument is None:
+                continue
+            if len(place) == 1:
+                inherited = argument
+            places += [(*base, *place[1:]) for base in argument.places]
+        elif root.startswith(("@", "%")):
+            places.append((f"@{span.start}", *place[1:]))
+        else:
+            places.append(place)
+    test = _rebased_test(value.test, bindings) if value.test is not None else None
+    if inherited is not None and len(value.places) == 1:
+        return replace(inherited, test=inherited.test or test)
+    fields = {name: _rebased(each, bindings, span, depth + 1) for name, each in value.fields.items()}
+    items = tuple(_rebased(each, bindings, span, depth + 1) for each in value.items) if value.items is not None else None
+    each = _rebased(value.each, bindings, span, depth + 1) if value.each is not None else None
+    return replace(value, places=tuple(dict.fromkeys(places))[:WIDEST], fields=fields, items=items, test=test, each=each)
+
+
+def _rebased_test(test: Test, bindings: Mapping[str, Value]) -> Test | None:
+    """A callee's test in the caller's terms; None if it does not survive."""
+    match test:
+        case ("atom", "capturing", _) | ("const", _):
+            return test
+        case ("atom", kind, place):
+            root = place[0]
+            if root.startswith("$"):
+                argument = bindings.get(root[1:])
+                if argument is not None and len(argument.places) == 1:
+                    return ("atom", kind, (*argument.places[0], *place[1:]))
+                return None
+            return None if root.startswith(("@", "%")) else test
+        case ("not", inner):
+            inner = _rebased_test(inner, bindings)
+            return negated(inner) if inner is not None else None
+        case ("and" | "or" as op, *inner):
+            parts = [_rebased_test(each, bindings) for each in inner]
+            return (op, *parts) if all(part is not None for part in parts) else None
+    return None
+
+
+def _join(one: dict[str, Value], other: dict[str, Value]) -> dict[str, Value]:
+    """Variables after two branches meet."""
+    result = {}
+    for name in {**one, **other}:
+        if name in one and name in other:
+            result[name] = one[name] if one[name] is other[name] else union([one[name], other[name]])
+        else:
+            result[name] = one.get(name) or other[name]
+    return result
+
+
+def _literal(value: object) -> Value:
+    match value:
+        case None:
+            return Value(tags=frozenset(("none",)))
+        case True | False:
+            return Value(tags=frozenset((str(value).lower(),)), types=(Type("bool"),))
+        case str():
+            return Value(types=(Type("str"),), literal=value)
+        case int() | float():
+            return Value(types=(Type(type(value).__name__),))
+    return NOTHING_KNOWN
+
+
+def _is_abstract(function: FunctionEntry) -> bool:
+    """A body that only raises, or says nothing."""
+    body = function.lowered.flow
+    if isinstance(body, flow.Seq) and not body.items:
+        return True
+    return isinstance(body, flow.Exit) and body.kind == "raise"
+
+
+def _flat(types: Sequence[Type]) -> Iterator[Type]:
+    for t in types:
+        yield t
+        yield from _flat(t.items)
+
+
+def _span(expr: Expr) -> Span:
+    return expr.span
+
+
+def _local_bindings(body: Flow) -> Iterator[tuple[str, Expr, str]]:
+    """Every way in which a flow gives a local variable a value."""
+    match body:
+        case flow.Star(target=target, iterable=iterable) if target is not None and iterable is not None:
+            yield from _targets(target, iterable, "each")
+        case flow.Scope(target=target, context=context) if target is not None:
+            yield from _targets(target, context, "set")
+    for target, value, how in _bindings(body) if isinstance(body, flow.Bind) else ():
+        if isinstance(target, flow.Name):
+            yield target.id, value, how
+    for expr in _expressions(body) if not flow.children(body) else ():
+        stack = [expr]
+        while stack:
+            each = stack.pop()
+            if isinstance(each, flow.Walrus):
+                yield each.target.id, each.value, "set"
+            elif isinstance(each, flow.Each):
+                yield from _targets(each.target, each.iterable, "each")
+            stack += flow.subexpressions(each)
+    for child in flow.children(body):
+        yield from _local_bindings(child)
+
+
+def _targets(target: Expr, value: Expr, how: str) -> Iterator[tuple[str, Expr, str]]:
+    match target:
+        case flow.Name(id=name):
+            yield name, value, how
+        case flow.Group(items=items):
+            span = target.span
+            if (
+                how == "each"
+                and isinstance(value, flow.Call)
+                and isinstance(value.callee, flow.Attr)
+                and value.callee.name == "items"
+                and len(items) == 2
+            ):
+                yield from _targets(items[1], flow.Call(flow.Attr(value.callee.base, "values", span), (), (), span), how)
+                return
+            for index, item in enumerate(items):
+                yield from _targets(item, flow.Item(value, flow.Lit(index, span), span), how)

@@ -1,0 +1,482 @@
+"""Runs a behavior along all of its paths: which effects happen in which order, and what tests must have said for it.
+
+A *configuration* is a monitor's state, the facts that the path has learned, and the events that brought it there. Facts are
+about places: that one is None, that one is true (a container: not empty). A write sets them, a test asks them, so the second
+call of a release that begins with `if self.closed: return` does nothing here either. Two configurations with equal state and
+facts are one; the one with the shorter path is kept. Calls are run in place with the caller's places put in; a function does
+not run inside itself.
+
+Exceptions: a `raise` leaves; inside `try`, any point of the body may enter a handler or the `finally`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from graphlint import behavior as b
+from graphlint.behavior import Behavior, Node
+from graphlint.effects import Effect
+from graphlint.source import Span
+from graphlint.values import ELEMENT, WIDEST, Place, Test, negated
+
+MAX_DEPTH = 14
+"""Most calls in each other."""
+MAX_STEPS = 20_000
+"""Most nodes visited in one run; a run that needs more is cut and says so."""
+MAX_CONFIGURATIONS = 48
+"""Most configurations kept at one point."""
+
+
+class Frame(NamedTuple):
+    """One call on the way to an event: the function, and the span in it where the way goes on."""
+
+    function: str
+    span: Span
+
+
+class Event(NamedTuple):
+    """A node that happened, with the places of the function that the run started in."""
+
+    node: b.Happens | b.Touches
+    places: tuple[Place, ...]
+    pool: tuple[Place, ...]
+    stack: tuple[Frame, ...]
+    value_places: tuple[Place, ...] = ()
+    in_constructor: bool = False
+    effect: Effect | None = None
+    """The effect by which it moved the monitor."""
+
+
+Atom: TypeAlias = tuple[str, Place]
+State: TypeAlias = str
+
+
+class Config(NamedTuple):
+    """Where one path stands."""
+
+    state: State
+    facts: frozenset[tuple[Atom, bool]]
+    trace: tuple[Event, ...] = ()
+
+    def fact(self, atom: Atom) -> bool | None:
+        for known, value in self.facts:
+            if known == atom:
+                return value
+        return None
+
+
+Monitor: TypeAlias = Callable[[State, Event, Config], "tuple[State, Effect] | None"]
+"""Next state for an event, and the effect that led there; None: nothing changes, and the event is not recorded."""
+
+Outcome: TypeAlias = dict[str, list[Config]]
+"""Configurations by how control left: next, return, raise, break, continue."""
+
+RESULT: Place = ("<result>",)
+"""Stands for what a returning function returned."""
+
+
+class Exhausted(Exception):
+    """A run took more steps than it may."""
+
+
+@dataclass
+class _Scope:
+    """One activation: how its places read in the run's root."""
+
+    behavior: Behavior
+    bindings: Mapping[str, tuple[Place, ...]]
+    stack: tuple[Frame, ...]
+    serial: int
+    body: tuple[Node, _Scope] | None = None
+    """The with-block to run where this context manager yields."""
+    is_root: bool = False
+    aliases: dict[tuple[str, str], tuple[Place, ...]] = field(default_factory=dict)
+    """(root, attribute) -> what it is, for the objects made so far in the run; one table for all of its scopes."""
+
+    def __post_init__(self) -> None:
+        for (root, attribute), places in self.behavior.aliases.items():
+            made = self._own((root,))
+            self.aliases[made[0][0], attribute] = tuple(each for place in places for each in self._own(place))
+
+    def rebase(self, places: Iterable[Place]) -> tuple[Place, ...]:
+        """The same places as the run's root writes them."""
+        result: dict[Place, None] = {}
+        for place in places:
+            for each in self._own(place):
+                for final in self._aliased(each, 0):
+                    result[final] = None
+        return tuple(result)[:WIDEST]
+
+    def _own(self, place: Place) -> tuple[Place, ...]:
+        root = place[0]
+        if self.is_root:
+            return (place,)
+        if root.startswith("$"):
+            bound = self.bindings.get(root[1:])
+            if bound is None:
+                return ((f"{root}#{self.serial}", *place[1:]),)
+            return tuple((*each, *place[1:]) for each in bound)
+        if root.startswith(("@", "%")):
+            return ((f"{root}#{self.serial}", *place[1:]),)
+        return (place,)
+
+    def _aliased(self, place: Place, depth: int) -> Iterable[Place]:
+        alias = self.aliases.get((place[0], place[1])) if len(place) > 1 and depth < 6 else None
+        if not alias:
+            return (place,)
+        return [final for each in alias for final in self._aliased((*each, *place[2:]), depth + 1)]
+
+
+@dataclass
+class Execution:
+    """Runs behaviors. `select` gives a behavior by key, or None where it does nothing of interest."""
+
+    select: Callable[[str], Behavior | None]
+    monitor: Monitor
+    gives_up: Callable[[b.Touches], bool] = lambda _: False
+    """Whether a touch gives up something that rules care about."""
+    tested: frozenset[str] = frozenset()
+    """Attribute and variable names that some test reads; facts about others are not kept."""
+    steps: int = 0
+    _serial: int = 0
+    _points: list[list[Config]] = field(default_factory=list)
+
+    def run(self, root: Behavior, start: State, facts: Iterable[tuple[Atom, bool]] = ()) -> Outcome:
+        """Run one behavior from its entry.
+
+        Raises:
+            Exhausted: the run is too long.
+        """
+        self.steps = 0
+        self._serial = 0
+        scope = _Scope(root, {}, (), 0, is_root=True)
+        return self._node(root.node, scope, [Config(start, frozenset(facts))])
+
+    def run_on(self, root: Behavior, configs: list[Config]) -> Outcome:
+        """Run one behavior from given configurations, as the next call on the same receiver."""
+        self.steps = 0
+        return self._node(root.node, _Scope(root, {}, (), 0, is_root=True), configs)
+
+    # ------------------------------------------------------------------------------------------------------ nodes
+
+    def _node(self, node: Node, scope: _Scope, configs: list[Config]) -> Outcome:
+        self.steps += 1
+        if self.steps > MAX_STEPS:
+            raise Exhausted
+        match node:
+            case b.Order(items=items):
+                out: Outcome = {}
+                for item in items:
+                    if not configs:
+                        break
+                    result = self._node(item, scope, configs)
+                    configs = result.pop("next", [])
+                    _add(out, result)
+                    if self._points and configs:
+                        self._points[-1] += configs
+                out["next"] = configs
+                return out
+            case b.Happens() | b.Touches():
+                return {"next": _distinct([self._happen(node, scope, config) for config in configs])}
+            case b.Either(test=test, then=then, other=other):
+                yes, no = self._split(test, scope, configs)
+                return _joined(
+                    self._node(then, scope, yes) if yes else {}, self._node(other, scope, no) if no else {}
+                )
+            case b.Calls():
+                return self._call(node, scope, configs, None)
+            case b.Repeat():
+                return self._repeat(node, scope, configs)
+            case b.Each(bodies=bodies, other=other):
+                out = {}
+                for body in bodies:
+                    result = self._node(body, scope, configs)
+                    configs = _distinct([*result.pop("next", []), *result.pop("continue", [])])
+                    broken = result.pop("break", [])
+                    _add(out, {"broken": broken})
+                    _add(out, result)
+                    if not configs:
+                        break
+                last = self._node(other, scope, configs) if configs else {}
+                _add(out, last)
+                _add(out, {"next": out.pop("broken", [])})
+                return {kind: _distinct(each) for kind, each in out.items()}
+            case b.Guarded():
+                return self._guarded(node, scope, configs)
+            case b.Leaves(kind=kind, test=test):
+                if kind == "return":
+                    return {"return": self._returned(test, scope, configs)}
+                return {kind: configs}
+            case b.Yields():
+                if scope.body is None:
+                    return {"next": configs}
+                body, outer = scope.body
+                return self._node(body, outer, configs)
+            case b.Within(calls=calls, body=body):
+                return self._call(calls, scope, configs, (body, scope))
+        raise AssertionError(node)
+
+    def _happen(self, node: b.Happens | b.Touches, scope: _Scope, config: Config) -> Config:
+        places = scope.rebase(node.places)
+        stack = (*scope.stack, Frame(scope.behavior.function, node.span))
+        if isinstance(node, b.Happens):
+            event = Event(node, places, scope.rebase(node.pool), stack)
+            moved = self.monitor(config.state, event, config)
+            if moved is None:
+                return config
+            return Config(moved[0], config.facts, (*config.trace, event._replace(effect=moved[1])))
+        made = scope.behavior.function.endswith(".__init__") and bool(node.places) and node.places[0][0] == "$self"
+        event = Event(node, places, (), stack, scope.rebase(node.value_places), made)
+        moved = self.monitor(config.state, event, config)
+        facts = self._written(node, places, config.facts)
+        if moved is None:
+            return Config(config.state, facts, config.trace) if facts is not config.facts else config
+        return Config(moved[0], facts, (*config.trace, event._replace(effect=moved[1])))
+
+    def _written(
+        self, node: b.Touches, places: tuple[Place, ...], facts: frozenset[tuple[Atom, bool]]
+    ) -> frozenset[tuple[Atom, bool]]:
+        names = [place for place in places if _last(place) in self.tested]
+        if not names:
+            return facts
+        kept = frozenset(
+            (atom, value)
+            for atom, value in facts
+            if not any(atom[1][: len(place)] == place for place in names) or (node.how == "add" and atom[1] not in names)
+        )
+        if len(places) != 1:
+            return kept
+        place = places[0]
+        new: list[tuple[Atom, bool]] = []
+        tags = node.tags
+        match node.how:
+            case "write" if "none" in tags:
+                new = [(("none", place), True), (("true", place), False)]
+            case "write" if "true" in tags:
+                new = [(("none", place), False), (("true", place), True)]
+            case "write" if tags & {"false", "empty"}:
+                new = [(("none", place), False), (("true", place), False)]
+            case "write" if tags & {"tensor", "graph", "pool", "object"}:
+                new = [(("none", place), False)]
+            case "drop":
+                new = [(("none", place), True), (("true", place), False)]
+            case "clear":
+                new = [(("true", place), False), (("none", place), False)]
+            case "add":
+                new = [(("true", place), True), (("none", place), False)]
+        return kept | frozenset(new)
+
+    def _repeat(self, node: b.Repeat, scope: _Scope, configs: list[Config]) -> Outcome:
+        over = scope.rebase(node.over)
+        place = over[0] if len(over) == 1 and _last(over[0]) in self.tested else None
+        out: Outcome = {}
+        skipping: list[Config] = []
+        entering: list[Config] = []
+        for config in configs:
+            full = config.fact(("true", place)) if place is not None else None
+            if full is not True and not node.certain:
+                skipping.append(_learn(config, ("true", place), False) if place is not None else config)
+            if full is not False:
+                entering.append(_learn(config, ("true", place), True) if place is not None else config)
+        done: list[Config] = []
+        seen: set[tuple[State, frozenset[tuple[Atom, bool]]]] = set()
+        for _ in range(2):
+            entering = [config for config in entering if config[:2] not in seen]
+            if not entering:
+                break
+            seen.update(config[:2] for config in entering)
+            result = self._node(node.body, scope, entering)
+            _add(out, {"next": result.pop("break", [])})
+            entering = _distinct([*result.pop("next", []), *result.pop("continue", [])])
+            done += entering
+            _add(out, result)
+        ended = _distinct([*skipping, *done])
+        _add(out, self._node(node.other, scope, ended) if ended else {})
+        return {kind: _distinct(each) for kind, each in out.items()}
+
+    def _guarded(self, node: b.Guarded, scope: _Scope, configs: list[Config]) -> Outcome:
+        self._points.append(list(configs))
+        out = self._node(node.body, scope, configs)
+        points = self._points.pop()
+        if node.handlers:
+            failed = _distinct([*points, *out.pop("raise", [])])
+            for everything, handler in node.handlers:
+                _add(out, self._node(handler, scope, failed))
+                if everything:
+                    break
+            else:
+                _add(out, {"raise": failed})
+        elif node.final != b.NOTHING:
+            _add(out, {"raise": points})
+        if node.other != b.NOTHING and out.get("next"):
+            following = self._node(node.other, scope, out.pop("next"))
+            _add(out, following)
+        if node.final == b.NOTHING:
+            return {kind: _distinct(each) for kind, each in out.items()}
+        result: Outcome = {}
+        for kind, each in out.items():
+            if not each:
+                continue
+            after = self._node(node.final, scope, _distinct(each))
+            _add(result, {kind: after.pop("next", [])})
+            _add(result, after)
+        return {kind: _distinct(each) for kind, each in result.items()}
+
+    def _call(
+        self, node: b.Calls, scope: _Scope, configs: list[Config], body: tuple[Node, _Scope] | None
+    ) -> Outcome:
+        out: Outcome = {}
+        ran = False
+        functions = {frame.function for frame in scope.stack} | {scope.behavior.function}
+        for key in node.behaviors:
+            built = self.select(key)
+            if built is None or built.function in functions or len(scope.stack) >= MAX_DEPTH:
+                continue
+            ran = True
+            self._serial += 1
+            bindings = {param: scope.rebase(places) for param, places in node.bindings}
+            stack = (*scope.stack, Frame(scope.behavior.function, node.span))
+            inner = _Scope(built, bindings, stack, self._serial, body, aliases=scope.aliases)
+            result = self._node(built.node, inner, [_forget(config, RESULT) for config in configs])
+            ended = [*result.pop("next", []), *result.pop("return", [])]
+            atom = ("returned", (node.id,))
+            known = []
+            for config in ended:
+                value = config.fact(("true", RESULT))
+                config = _forget(config, RESULT)
+                known.append(_learn(config, atom, value) if value is not None else _without(config, atom))
+            _add(out, {"next": known})
+            _add(out, {kind: each for kind, each in result.items() if kind in ("raise", "break", "continue") and each})
+        if not ran:
+            if body is not None:
+                return self._node(body[0], body[1], configs)
+            return {"next": configs}
+        return {kind: _distinct(each) for kind, each in out.items()}
+
+    # ------------------------------------------------------------------------------------------------------ tests
+
+    def _returned(self, test: Test | None, scope: _Scope, configs: list[Config]) -> list[Config]:
+        if test is None:
+            return configs
+        yes, no = self._split(test, scope, configs)
+        atom = ("true", RESULT)
+        both = {id(c) for c in yes} & {id(c) for c in no}
+        return _distinct(
+            [c for c in yes if id(c) in both]
+            + [_learn(c, atom, True) for c in yes if id(c) not in both]
+            + [_learn(c, atom, False) for c in no if id(c) not in both]
+        )
+
+    def _split(self, test: Test, scope: _Scope, configs: list[Config]) -> tuple[list[Config], list[Config]]:
+        """Configurations in which a test can be true, and those in which it can be false."""
+        match test:
+            case ("const", value):
+                return (configs, []) if value else ([], configs)
+            case ("not", inner):
+                yes, no = self._split(inner, scope, configs)
+                return no, yes
+            case ("and", first, *rest):
+                yes, no = self._split(first, scope, configs)
+                for each in rest:
+                    yes, more = self._split(each, scope, yes)
+                    no = _distinct([*no, *more])
+                return yes, no
+            case ("or", first, *rest):
+                yes, no = self._split(first, scope, configs)
+                for each in rest:
+                    more, no = self._split(each, scope, no)
+                    yes = _distinct([*yes, *more])
+                return yes, no
+            case ("returned", identity):
+                return self._ask(("returned", (identity,)), configs, learn=True)
+            case ("atom", "capturing", _):
+                return self._ask(("capturing", ()), configs, learn=True)
+            case ("atom", kind, place):
+                places = scope.rebase((place,))
+                if len(places) != 1:
+                    return configs, configs
+                root = places[0]
+                if root[0].startswith("!") and len(root) == 1:
+                    truth = {"!none": {"none": True, "true": False}, "!true": {"none": False, "true": True}, "!false": {"none": False, "true": False}}
+                    known = truth[root[0]].get(kind)
+                    if known is not None:
+                        return (configs, []) if known else ([], configs)
+                    return configs, configs
+                return self._ask((kind, root), configs, learn=_last(root) in self.tested)
+        return configs, configs
+
+    @staticmethod
+    def _ask(atom: Atom, configs: list[Config], *, learn: bool) -> tuple[list[Config], list[Config]]:
+        yes: list[Config] = []
+        no: list[Config] = []
+        for config in configs:
+            known = config.fact(atom)
+            if known is None:
+                yes.append(_learn(config, atom, True) if learn else config)
+                no.append(_learn(config, atom, False) if learn else config)
+            else:
+                (yes if known else no).append(config)
+        return yes, no
+
+
+def _learn(config: Config, atom: Atom, value: bool) -> Config:
+    if config.fact(atom) is value:
+        return config
+    facts = {(known, v) for known, v in config.facts if known != atom}
+    facts.add((atom, value))
+    kind, place = atom
+    if kind == "none" and value:
+        facts = {(known, v) for known, v in facts if known != ("true", place)} | {(("true", place), False)}
+    elif kind == "true" and value:
+        facts = {(known, v) for known, v in facts if known != ("none", place)} | {(("none", place), False)}
+    elif kind.startswith("=") and value:  # it equals this, so it equals no other
+        facts = {(known, v) for known, v in facts if known[1] != place or known == atom}
+    return Config(config.state, frozenset(facts), config.trace)
+
+
+def _without(config: Config, atom: Atom) -> Config:
+    if config.fact(atom) is None:
+        return config
+    return config._replace(facts=frozenset((known, value) for known, value in config.facts if known != atom))
+
+
+def _forget(config: Config, place: Place) -> Config:
+    if all(atom[1] != place for atom, _ in config.facts):
+        return config
+    return config._replace(facts=frozenset((atom, value) for atom, value in config.facts if atom[1] != place))
+
+
+def _last(place: Place) -> str:
+    for part in reversed(place):
+        if part != ELEMENT:
+            return part.partition("#")[0]
+    return ""
+
+
+def _distinct(configs: list[Config]) -> list[Config]:
+    """One configuration for each state and facts, the one with the shortest path."""
+    if len(configs) < 2:
+        return configs
+    best: dict[tuple[State, frozenset[tuple[Atom, bool]]], Config] = {}
+    for config in configs:
+        known = best.get(config[:2])
+        if known is None or len(config.trace) < len(known.trace):
+            best[config[:2]] = config
+    return list(best.values())[:MAX_CONFIGURATIONS]
+
+
+def _add(out: Outcome, more: Outcome) -> None:
+    for kind, configs in more.items():
+        if configs:
+            out.setdefault(kind, []).extend(configs)
+
+
+def _joined(one: Outcome, other: Outcome) -> Outcome:
+    result: Outcome = {kind: list(configs) for kind, configs in one.items()}
+    _add(result, other)
+    return {kind: _distinct(configs) for kind, configs in result.items()}
+
+
+__all__ = ["Config", "Event", "Execution", "Exhausted", "Frame", "Monitor", "Outcome", "negated"]

@@ -1,0 +1,274 @@
+"""The language that functions are lowered to: what can run, in which order, on which names. It knows no rule and no engine.
+
+A function body becomes one `Flow`:
+
+    def clear(self):                          Seq(
+        for graph in self.graphs.values():      Star(graph, self.graphs.values(),
+            graph.reset()                           Eval(graph.reset())),
+        if self.pool is not None:               Alt(self.pool is not None,
+            del self.pool                           Drop(self.pool), Seq()),
+        torch.cuda.empty_cache()                Eval(torch.cuda.empty_cache()))
+
+Expressions keep only what decides about lifetimes: names, attributes, items, calls, literals, formatted strings, boolean
+structure. Everything else is an `Op` over its operands. Operands stand in the order of evaluation, so walking a flow from
+left to right visits the calls in the order in which Python runs them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+from graphlint.source import Span
+
+# ------------------------------------------------------------------------------------------------------- expressions
+
+
+class Name(NamedTuple):
+    """A variable."""
+
+    id: str
+    span: Span
+
+
+class Attr(NamedTuple):
+    """`base.name`."""
+
+    base: Expr
+    name: str
+    span: Span
+
+
+class Item(NamedTuple):
+    """`base[index]`."""
+
+    base: Expr
+    index: Expr
+    span: Span
+
+
+class Lit(NamedTuple):
+    """A literal: None, a bool, a number, a string, bytes or `...`."""
+
+    value: object
+    span: Span
+
+
+class Group(NamedTuple):
+    """A tuple, list, set or dict display; a dict's items are its values, and `keys` its keys (None before `**x`)."""
+
+    kind: str
+    items: tuple[Expr, ...]
+    span: Span
+    keys: tuple[Expr | None, ...] = ()
+
+
+class Text(NamedTuple):
+    """A formatted string: the expressions and literal pieces in it."""
+
+    parts: tuple[Expr, ...]
+    span: Span
+
+
+class Op(NamedTuple):
+    """An operator: `and`, `or`, `not`, `is`, `is not`, `in`, `==`, `<`, `+`, `await`, `yield`, `*` (unpacking), ... ."""
+
+    op: str
+    operands: tuple[Expr, ...]
+    span: Span
+
+
+class Choice(NamedTuple):
+    """`then if test else other`."""
+
+    test: Expr
+    then: Expr
+    other: Expr
+    span: Span
+
+
+class Call(NamedTuple):
+    """A call. A keyword None is `**mapping`; `*sequence` among the arguments is an `Op("*", ...)`."""
+
+    callee: Expr
+    args: tuple[Expr, ...]
+    keywords: tuple[tuple[str | None, Expr], ...]
+    span: Span
+
+
+class Each(NamedTuple):
+    """A comprehension with one `for`; further ones nest as its element. `kind` is list, set, dict or generator.
+
+    A dict comprehension's element is its value, `key` its key.
+    """
+
+    kind: str
+    target: Expr
+    iterable: Expr
+    tests: tuple[Expr, ...]
+    element: Expr
+    span: Span
+    key: Expr | None = None
+
+
+class Walrus(NamedTuple):
+    """`name := value`."""
+
+    target: Name
+    value: Expr
+    span: Span
+
+
+class Func(NamedTuple):
+    """A lambda or a nested `def`: `id` names it among the functions that its parent's lowering gives."""
+
+    id: str
+    span: Span
+
+
+class Imported(NamedTuple):
+    """The value of a function-local import: `module` (relative by `level` dots) or the `name` in it."""
+
+    module: str
+    name: str | None
+    level: int
+    span: Span
+
+
+Expr: TypeAlias = Name | Attr | Item | Lit | Group | Text | Op | Choice | Call | Each | Walrus | Func | Imported
+
+# -------------------------------------------------------------------------------------------------------------- flows
+
+
+class Eval(NamedTuple):
+    """An expression statement."""
+
+    value: Expr
+    span: Span
+
+
+class Bind(NamedTuple):
+    """`target = value`. `op` is the operator of an augmented assignment, else empty.
+
+    Value None is an annotation without a value. Several targets are several binds of one value.
+    """
+
+    target: Expr
+    value: Expr | None
+    span: Span
+    op: str = ""
+    annotation: Expr | None = None
+
+
+class Drop(NamedTuple):
+    """`del target`."""
+
+    target: Expr
+    span: Span
+
+
+class Seq(NamedTuple):
+    """One after the other."""
+
+    items: tuple[Flow, ...]
+
+
+class Alt(NamedTuple):
+    """`if test: then else: other`."""
+
+    test: Expr
+    then: Flow
+    other: Flow
+    span: Span
+
+
+class Star(NamedTuple):
+    """A loop. A `while` has a test and neither target nor iterable. `other` runs where the loop ends without `break`."""
+
+    target: Expr | None
+    iterable: Expr | None
+    test: Expr | None
+    body: Flow
+    other: Flow
+    span: Span
+
+
+class Scope(NamedTuple):
+    """`with context as target: body`; several contexts nest."""
+
+    context: Expr
+    target: Expr | None
+    body: Flow
+    span: Span
+
+
+class Handler(NamedTuple):
+    """`except types as name: body`; `types` None catches everything."""
+
+    types: Expr | None
+    name: str | None
+    body: Flow
+    span: Span
+
+
+class Try(NamedTuple):
+    """`try`: `other` runs where the body ended normally, `final` always."""
+
+    body: Flow
+    handlers: tuple[Handler, ...]
+    other: Flow
+    final: Flow
+    span: Span
+
+
+class Exit(NamedTuple):
+    """Leave: `kind` is return, raise, break or continue. A failed `assert` is a raise under an `Alt`."""
+
+    kind: str
+    value: Expr | None
+    span: Span
+
+
+Flow: TypeAlias = Eval | Bind | Drop | Seq | Alt | Star | Scope | Try | Exit
+
+NOTHING = Seq(())
+"""The flow that does nothing."""
+
+
+def subexpressions(expr: Expr) -> tuple[Expr, ...]:
+    """Direct operands of an expression, in the order of evaluation."""
+    match expr:
+        case Attr(base=base):
+            return (base,)
+        case Item(base=base, index=index):
+            return (base, index)
+        case Group(items=items, keys=keys):
+            return (*(key for key in keys if key is not None), *items)
+        case Text(parts=parts):
+            return parts
+        case Op(operands=operands):
+            return operands
+        case Choice(test=test, then=then, other=other):
+            return (test, then, other)
+        case Call(callee=callee, args=args, keywords=keywords):
+            return (callee, *args, *(value for _, value in keywords))
+        case Each():
+            return (expr.iterable, *expr.tests, *((expr.key,) if expr.key is not None else ()), expr.element)
+        case Walrus(value=value):
+            return (value,)
+    return ()
+
+
+def children(flow: Flow) -> tuple[Flow, ...]:
+    """Direct parts of a flow that are flows."""
+    match flow:
+        case Seq(items=items):
+            return items
+        case Alt(then=then, other=other):
+            return (then, other)
+        case Star(body=body, other=other):
+            return (body, other)
+        case Scope(body=body):
+            return (body,)
+        case Try():
+            return (flow.body, *(handler.body for handler in flow.handlers), flow.other, flow.final)
+    return ()

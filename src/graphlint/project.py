@@ -1,0 +1,480 @@
+"""Modules together: which name means what, which class has which attributes, which function a call reaches.
+
+Nothing here runs code or knows an effect. Names that lead out of the files that were read keep their dotted spelling
+(`torch.cuda.graph`), and a relative import that leaves them is written with a question mark (`?.memory.drop`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from graphlint import facts, flow
+from graphlint.facts import MODULE, Class, Facts, Function, Lowered, ParseError
+from graphlint.flow import Expr
+from graphlint.source import Source
+from graphlint.values import CONTAINERS, Symbol, Type
+
+_ABSTRACT_CONTAINERS = {
+    "List": "list", "Dict": "dict", "Set": "set", "FrozenSet": "set", "Tuple": "tuple", "Sequence": "list",
+    "MutableSequence": "list", "Iterable": "list", "Iterator": "iterator", "Collection": "list", "Mapping": "dict",
+    "MutableMapping": "dict", "Deque": "deque", "DefaultDict": "dict", "OrderedDict": "dict", "defaultdict": "dict",
+    "Generator": "iterator", "WeakSet": "set", "WeakKeyDictionary": "dict", "WeakValueDictionary": "dict",
+    "Counter": "dict", "AbstractSet": "set", "deque": "list",
+}  # fmt: skip
+_TRANSPARENT = frozenset(("Optional", "Union", "ClassVar", "Final", "Annotated", "Required", "NotRequired", "InitVar"))
+
+COMMON_METHODS = frozenset(
+    name for kind in (dict, list, set, str, bytes, tuple, int, frozenset) for name in dir(kind) if name[0] != "_"
+) | frozenset(
+    # methods of tensors, modules, threads, files, loggers: a lone definition in a project does not own such a name
+    ("acquire", "add_argument", "apply", "backward", "cancel", "close", "connect", "contiguous", "cpu", "cuda", "data_ptr",
+     "debug", "detach", "empty_cache", "error", "eval", "exception", "fill_", "flush", "forward", "get_event_loop", "info",
+     "is_alive", "item", "join", "load", "numel", "open", "parse_args", "put", "read", "record", "recv", "release",
+     "replay", "reset", "resize_", "result", "run", "save", "send", "set", "size", "start", "step", "stop", "submit",
+     "sum", "synchronize", "to", "train", "view", "wait", "warning", "write", "zero_", "zeros"),
+)  # fmt: skip
+"""Method names that too many types share to tell a receiver."""
+
+
+@dataclass
+class Module:
+    """One file and its names."""
+
+    name: str
+    source: Source
+    facts: Facts
+    is_package: bool = False
+    scope: dict[str, Symbol] = field(default_factory=dict)
+    """Module-level names that are imports, classes or functions."""
+    variables: dict[str, list[flow.Bind]] = field(default_factory=dict)
+    stars: list[str] = field(default_factory=list)
+
+
+@dataclass
+class ClassEntry:
+    """A class of the project."""
+
+    name: str
+    module: Module
+    facts: Class
+    methods: dict[str, str] = field(default_factory=dict)
+    """Method name to the function's qualified name."""
+    attributes: dict[str, facts.Attribute] = field(default_factory=dict)
+
+
+@dataclass
+class FunctionEntry:
+    """A function of the project. `name` is its module's dotted name plus its qualified name there."""
+
+    name: str
+    module: Module
+    facts: Function
+    parent: str | None = None
+    """Name of the function that a nested one is defined in."""
+
+    @cached_property
+    def lowered(self) -> Lowered:
+        if self.facts.flow is not None:
+            return Lowered(self.facts.flow, (), frozenset(), self.facts.is_generator)
+        return facts.lower(self.module.source, self.facts)
+
+    @property
+    def owner(self) -> str | None:
+        """The class that it is a method of."""
+        return f"{self.module.name}.{self.facts.owner}" if self.facts.owner else None
+
+    @cached_property
+    def kind(self) -> str:
+        """function, method, classmethod, staticmethod or property."""
+        if self.facts.owner is None:
+            return "function"
+        for decorator in self.facts.decorators:
+            match decorator:
+                case flow.Name(id="classmethod" | "staticmethod" | "property" as kind):
+                    return kind
+                case flow.Name(id="cached_property") | flow.Attr(name="cached_property" | "getter"):
+                    return "property"
+        return "method"
+
+    @cached_property
+    def is_context_manager(self) -> bool:
+        return any(
+            isinstance(d, flow.Name | flow.Attr)
+            and (d.id if isinstance(d, flow.Name) else d.name) in ("contextmanager", "asynccontextmanager")
+            for d in self.facts.decorators
+        )
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A file that could not be read as Python."""
+
+    path: str
+    offset: int
+    message: str
+    newer: bool
+
+
+class Project:
+    """All modules of one source tree."""
+
+    def __init__(self) -> None:
+        self.modules: dict[str, Module] = {}
+        self.by_path: dict[str, Module] = {}
+        self.classes: dict[str, ClassEntry] = {}
+        self.functions: dict[str, FunctionEntry] = {}
+        self.problems: list[Problem] = []
+        self.subclasses: dict[str, list[str]] = {}
+        self.methods_named: dict[str, list[str]] = {}
+        self._mro: dict[str, tuple[str, ...]] = {}
+        self._resolving: set[tuple[str, str]] = set()
+
+    # ------------------------------------------------------------------------------------------------- building
+
+    def add(self, name: str, source: Source, found: Facts) -> None:
+        """Take in one module."""
+        is_package = os.path.basename(source.path) == "__init__.py"
+        module = Module(name, source, found, is_package)
+        self.modules[name] = self.by_path[source.path] = module
+        for function in found.functions:
+            full = f"{name}.{function.qualname}"
+            entry = FunctionEntry(full, module, function)
+            self.functions[full] = entry
+            if function.owner is None and "." not in function.qualname and function.qualname != MODULE:
+                module.scope[function.qualname] = Symbol("function", full)
+        for each in found.classes:
+            full = f"{name}.{each.qualname}"
+            entry_ = ClassEntry(full, module, each)
+            entry_.attributes = {attribute.name: attribute for attribute in each.attributes}
+            self.classes[full] = entry_
+            if "." not in each.qualname:
+                module.scope[each.qualname] = Symbol("class", full)
+        for function in found.functions:
+            if function.owner is not None:
+                owner = self.classes.get(f"{name}.{function.owner}")
+                if owner is not None:
+                    owner.methods.setdefault(function.name, f"{name}.{function.qualname}")
+                    self.methods_named.setdefault(function.name, []).append(owner.name)
+        for alias, target, member, level, _ in found.imports:
+            dotted = self.absolute(module, target, level)
+            if alias == "*":
+                module.stars.append(dotted)
+            else:
+                full = f"{dotted}.{member}" if member else dotted
+                module.scope.setdefault(alias, Symbol("import", full))
+        for statement in _statements(self.functions[f"{name}.{MODULE}"].facts.flow or flow.NOTHING):
+            if isinstance(statement, flow.Bind) and isinstance(statement.target, flow.Name):
+                module.variables.setdefault(statement.target.id, []).append(statement)
+
+    def finish(self) -> None:
+        """Link bases once every module is in."""
+        for entry in self.classes.values():
+            for base in self.bases(entry.name):
+                self.subclasses.setdefault(base, []).append(entry.name)
+
+    def absolute(self, module: Module, target: str, level: int) -> str:
+        """Dotted name of an import's target."""
+        if level == 0:
+            head = target.partition(".")[0]
+            if head not in self.modules and "." in module.name:
+                sibling = f"{module.name.rpartition('.')[0]}.{head}"
+                if sibling in self.modules:  # a script that imports its neighbour
+                    return f"{module.name.rpartition('.')[0]}.{target}"
+            return target
+        parts = module.name.split(".")
+        keep = len(parts) - level + (1 if module.is_package else 0)
+        if keep <= 0:
+            return f"?.{target}" if target else "?"
+        base = ".".join(parts[:keep])
+        return f"{base}.{target}" if target else base
+
+    # ---------------------------------------------------------------------------------------------------- names
+
+    def resolve(self, dotted: str) -> Symbol:
+        """What a dotted name means, imports followed."""
+        key = ("", dotted)
+        if key in self._resolving:
+            return Symbol("external", dotted)
+        self._resolving.add(key)
+        try:
+            return self._resolve(dotted)
+        finally:
+            self._resolving.discard(key)
+
+    def _resolve(self, dotted: str) -> Symbol:
+        if dotted in self.modules:
+            return Symbol("module", dotted)
+        head, tail = dotted, ""
+        while head and head not in self.modules:
+            head, _, last = head.rpartition(".")
+            tail = f"{last}.{tail}" if tail else last
+        if not head:
+            package = any(name.startswith(f"{dotted}.") for name in self.modules) if "." not in dotted else False
+            return Symbol("module" if package else "external", dotted)
+        symbol = Symbol("module", head)
+        for part in tail.split("."):
+            symbol = self.member(symbol, part)
+        return symbol
+
+    def member(self, symbol: Symbol, name: str) -> Symbol:
+        """`symbol.name`, where symbol is a module or a class."""
+        if symbol.kind == "external":
+            return Symbol("external", f"{symbol.name}.{name}")
+        full = f"{symbol.name}.{name}"
+        if symbol.kind == "module":
+            module = self.modules.get(symbol.name)
+            if module is not None:
+                found = self.lookup(module, name)
+                if found is not None:
+                    return found
+            if full in self.modules:
+                return Symbol("module", full)
+            return Symbol("external", full)
+        if symbol.kind == "class":
+            if full in self.classes:
+                return Symbol("class", full)
+            method = self.method(symbol.name, name)
+            if method is not None:
+                return Symbol("function", method)
+            return Symbol("attribute", full)
+        return Symbol("external", full)
+
+    def lookup(self, module: Module, name: str) -> Symbol | None:
+        """A module-level name, imports followed; None if the module does not bind it."""
+        symbol = module.scope.get(name)
+        if symbol is None:
+            if name in module.variables:
+                return Symbol("variable", f"{module.name}.{name}")
+            for star in module.stars:
+                target = self.modules.get(star)
+                key = (star, name)
+                if target is not None and key not in self._resolving:
+                    self._resolving.add(key)
+                    try:
+                        found = self.lookup(target, name)
+                    finally:
+                        self._resolving.discard(key)
+                    if found is not None:
+                        return found
+            return None
+        if symbol.kind != "import":
+            return symbol
+        if name in module.variables and module.scope[name].name == f"{module.name}.{name}":
+            return Symbol("variable", f"{module.name}.{name}")
+        return self.resolve(symbol.name)
+
+    # -------------------------------------------------------------------------------------------------- classes
+
+    def bases(self, name: str) -> tuple[str, ...]:
+        """Direct bases of a class by dotted name; external ones as spelled."""
+        entry = self.classes.get(name)
+        if entry is None:
+            return ()
+        result = []
+        for base in entry.facts.bases:
+            if isinstance(base, flow.Item):  # Generic[T]
+                base = base.base
+            dotted = self.dotted(entry.module, base)
+            if dotted is not None:
+                result.append(dotted)
+        return tuple(result)
+
+    def mro(self, name: str) -> tuple[str, ...]:
+        """The class, then its ancestors, depth first without repeats."""
+        known = self._mro.get(name)
+        if known is None:
+            self._mro[name] = (name,)
+            order = [name]
+            for base in self.bases(name):
+                order += [each for each in self.mro(base) if each not in order]
+            known = self._mro[name] = tuple(order)
+        return known
+
+    def method(self, class_name: str, name: str) -> str | None:
+        """The function that `instance.name` runs for an instance of exactly this class."""
+        for each in self.mro(class_name):
+            entry = self.classes.get(each)
+            if entry is not None and name in entry.methods:
+                return entry.methods[name]
+        return None
+
+    def overriders(self, class_name: str, name: str) -> Iterator[str]:
+        """Definitions of a method in subclasses."""
+        for each in self.subclasses.get(class_name, ()):
+            entry = self.classes[each]
+            if name in entry.methods:
+                yield entry.methods[name]
+            yield from self.overriders(each, name)
+
+    def sole_method(self, name: str) -> tuple[str, str] | None:
+        """Class and function of a method name that one class alone (with its subclasses) defines."""
+        owners = self.methods_named.get(name, ())
+        if not owners or name in COMMON_METHODS or "_" not in name.strip("_"):
+            return None  # a single verb (`shutdown`, `advance`) says too little of its receiver
+        roots = [owner for owner in dict.fromkeys(owners) if not any(o in self.mro(owner)[1:] for o in owners)]
+        if len(roots) != 1:
+            return None
+        return roots[0], self.classes[roots[0]].methods[name]
+
+    def dotted(self, module: Module, expr: Expr) -> str | None:
+        """Dotted name that a name or attribute expression at module level stands for; None for anything else."""
+        match expr:
+            case flow.Name(id=name):
+                symbol = self.lookup(module, name)
+                return symbol.name if symbol is not None else name
+            case flow.Attr(base=base, name=name):
+                head = self.dotted(module, base)
+                return self.resolve(f"{head}.{name}").name if head is not None else None
+            case flow.Lit(value=str(text)):
+                return self.dotted(module, flow.Name(text, expr.span)) if text.isidentifier() else None
+        return None
+
+    def annotation(self, module: Module, expr: Expr | None, canonical: Mapping[str, str] | None = None) -> tuple[Type, ...]:
+        """Types that an annotation names; `None` and what is not understood give nothing."""
+        match expr:
+            case None | flow.Lit(value=None):
+                return ()
+            case flow.Op(op="|", operands=operands):
+                return tuple(t for operand in operands for t in self.annotation(module, operand))
+            case flow.Lit(value=str(text)):
+                parsed = facts.annotation(text)
+                return self.annotation(module, parsed) if parsed is not None else ()
+            case flow.Item(base=base, index=index):
+                head = self.dotted(module, base) or ""
+                short = head.rpartition(".")[2]
+                arguments = index.items if isinstance(index, flow.Group) else (index,)
+                if short in _TRANSPARENT:
+                    return tuple(t for argument in arguments for t in self.annotation(module, argument))
+                if short in ("type", "Type"):
+                    return tuple(Type("type", (t,)) for t in self.annotation(module, arguments[0]))
+                kind = _ABSTRACT_CONTAINERS.get(short, short)
+                if kind in CONTAINERS:
+                    if kind == "dict":
+                        arguments = arguments[1:]
+                    items = tuple(t for argument in arguments for t in self.annotation(module, argument))
+                    return (Type(kind, items),)
+                return (Type(head),) if head else ()
+            case flow.Name() | flow.Attr():
+                name = self.dotted(module, expr)
+                if name is None or name in ("None", "Any", "typing.Any", "object"):
+                    return ()
+                alias = self._alias(module, expr)
+                if alias is not None:
+                    return alias
+                short = _ABSTRACT_CONTAINERS.get(name.rpartition(".")[2], name)
+                return (Type(short if short in CONTAINERS else name),)
+        return ()
+
+    def _alias(self, module: Module, expr: Expr) -> tuple[Type, ...] | None:
+        """`Key = Dict[int, CUDAGraph]` at module level used as an annotation."""
+        if not isinstance(expr, flow.Name) or expr.id in module.scope:
+            return None
+        for bind in module.variables.get(expr.id, ()):
+            key = ("alias", f"{module.name}.{expr.id}")
+            if isinstance(bind.value, flow.Item | flow.Op) and key not in self._resolving:
+                self._resolving.add(key)
+                try:
+                    return self.annotation(module, bind.value)
+                finally:
+                    self._resolving.discard(key)
+        return None
+
+    def function_at(self, path: str, offset: int) -> FunctionEntry | None:
+        """The innermost function (not the module level) around a byte of a file."""
+        module = self.by_path.get(path)
+        if module is None:
+            return None
+        best: FunctionEntry | None = None
+        for function in module.facts.functions:
+            inside = function.span.start <= offset < function.span.end and function.qualname != MODULE
+            if inside and (best is None or function.span.start >= best.facts.span.start):
+                best = self.functions[f"{module.name}.{function.qualname}"]
+        return best
+
+
+def _statements(body: flow.Flow) -> Iterator[flow.Flow]:
+    """Every statement of a flow, at any depth."""
+    yield body
+    for child in flow.children(body):
+        yield from _statements(child)
+
+
+def module_names(sources: Sequence[Source], roots: Sequence[str] = ()) -> dict[str, tuple[str, str]]:
+    """Root folder and dotted module name for each file.
+
+    The root is the longest of `roots` that holds the file, else the folder above the topmost of its `__init__` chain. A
+    folder without `__init__.py` is taken for a package of its own, named after itself, so that relative imports between
+    its files resolve.
+    """
+    paths = {source.path for source in sources}
+    wanted = sorted((os.path.normpath(root) for root in roots), key=len, reverse=True)
+    packages: dict[str, bool] = {}
+
+    def is_package(folder: str) -> bool:
+        known = packages.get(folder)
+        if known is None:
+            init = os.path.join(folder, "__init__.py")
+            known = packages[folder] = init in paths or os.path.exists(init)
+        return known
+
+    result: dict[str, tuple[str, str]] = {}
+    for path in paths:
+        folder, file = os.path.split(path)
+        parts = [] if file == "__init__.py" else [file.removesuffix(".py")]
+        root = next((each for each in wanted if folder == each or folder.startswith(each + os.sep)), None)
+        if root is not None:
+            inner = os.path.relpath(folder, root)
+            parts = [*([] if inner == "." else inner.split(os.sep)), *parts]
+        else:
+            climbed = False
+            while is_package(folder):
+                folder, last = os.path.split(folder)
+                parts.insert(0, last)
+                climbed = True
+                if not last:
+                    break
+            if not climbed:
+                folder, last = os.path.split(os.path.abspath(folder) if not folder else folder)
+                parts.insert(0, last or "root")
+            root = folder
+        result[path] = (root, ".".join(parts) or "__init__")
+    return result
+
+
+def group(names: Mapping[str, tuple[str, str]]) -> list[list[str]]:
+    """Files that belong to one project: roots together unless they hold the same dotted name, which makes two projects."""
+    by_root: dict[str, list[str]] = {}
+    for path in sorted(names):
+        by_root.setdefault(names[path][0], []).append(path)
+    groups: list[tuple[set[str], list[str]]] = []
+    for root in sorted(by_root):
+        files = by_root[root]
+        taken = {names[path][1] for path in files}
+        for known, members in groups:
+            if not known & taken:
+                known |= taken
+                members += files
+                break
+        else:
+            groups.append((taken, list(files)))
+    return [members for _, members in groups]
+
+
+def load(sources: Iterable[tuple[Source, Facts | ParseError]], names: Mapping[str, tuple[str, str]]) -> Project:
+    """One project from files that were read; what does not parse becomes a problem, the rest goes on."""
+    project = Project()
+    parsed: list[tuple[Source, Facts]] = []
+    for source, found in sources:
+        if isinstance(found, ParseError):
+            project.problems.append(Problem(source.path, found.offset, found.message, found.newer))
+        else:
+            parsed.append((source, found))
+    for source, _ in parsed:  # names first: an import of a neighbour needs to know that it is there
+        project.modules[names[source.path][1]] = None  # type: ignore[assignment]
+    for source, found in parsed:
+        project.add(names[source.path][1], source, found)
+    project.finish()
+    return project

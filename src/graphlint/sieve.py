@@ -1,0 +1,68 @@
+"""Which files are worth parsing: plain byte search, before any parser.
+
+A file matters by itself if it mentions a distinctive name of the vocabulary. It matters through others if it mentions a
+name that an effectful file defines together with that file's class or module: a helper that only calls
+`runner.release_graphs()` has no token of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from graphlint.project import COMMON_METHODS
+from graphlint.source import Source
+from graphlint.vocabulary import Vocabulary
+
+FEW = 64
+"""A run over this many files or fewer takes all of them."""
+
+_GENERIC = COMMON_METHODS | frozenset(
+    ("pool", "pools", "graph", "Graph", "Stream", "Tensor", "tensor", "empty", "zeros", "ones", "full", "rand", "randn",
+     "randint", "arange", "linspace", "eye", "empty_strided", "empty_like", "zeros_like", "ones_like", "full_like",
+     "rand_like", "randn_like", "new_empty", "new_zeros", "new_ones", "new_full", "new_tensor", "clone", "current_stream",
+     "default_stream", "cuda", "memory", "streams", "graphs", "synchronize", "get_device_module", "capture", "forward"),
+)  # fmt: skip
+
+
+def tokens(vocabulary: Vocabulary) -> tuple[bytes, ...]:
+    """The vocabulary's distinctive names, as they stand in a file."""
+    names = {name.rpartition(".")[2] for name in (*vocabulary.calls, *vocabulary.contexts, *vocabulary.aliases)}
+    found = {name for name in names if name not in _GENERIC and len(name) > 5}
+    found |= {"cuda.graph(", "graph_pool", "mem_pool", "mempool", "is_capturing"}
+    # one token that is part of another finds its files too
+    return tuple(sorted(name.encode() for name in found if not any(o != name and o in name for o in found)))
+
+
+def read(path: str) -> Source | None:
+    """A file from disk; None where it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return Source(path, file.read())
+    except OSError:
+        return None
+
+
+def select(paths: Sequence[str], vocabulary: Vocabulary) -> list[Source]:
+    """The files that mention the vocabulary, in order; all of them where they are few."""
+    sources = (source for path in paths if (source := read(path)) is not None)
+    if len(paths) <= FEW:
+        return list(sources)
+    wanted = tokens(vocabulary)
+    return [source for source in sources if any(token in source.content for token in wanted)]
+
+
+def mentioning(paths: Iterable[str], pairs: Iterable[tuple[str, str]]) -> list[Source]:
+    """Files that mention both words of some pair: a function's name, and its class's or module's."""
+    by_owner: dict[str, set[str]] = {}
+    for name, owner in pairs:
+        by_owner.setdefault(owner, set()).add(name)
+    if not by_owner:
+        return []
+    owners = [(owner.encode(), re.compile(b"|".join(sorted(n.encode() for n in names)))) for owner, names in by_owner.items()]
+    result = []
+    for path in paths:
+        source = read(path)
+        if source is not None and any(o in source.content and names.search(source.content) for o, names in owners):
+            result.append(source)
+    return result

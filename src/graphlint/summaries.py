@@ -1,0 +1,409 @@
+"""The project's behaviors as rules need them: irrelevant parts gone, writes turned into effects, effects gathered by function.
+
+What a place *holds* decides what losing it means: `self.graphs = None` is the death of graphs if some method puts captured
+graphs into `self.graphs`, and nothing if it holds numbers. So behaviors keep writes as writes, and this module, which sees
+all of them, says which are effects.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from graphlint import behavior as b
+from graphlint import facts
+from graphlint.behavior import Behavior, Node, Slot
+from graphlint.effects import Effect
+from graphlint.evaluate import GRAPH, MEMPOOL, TENSOR, Behaviors, _flat, _is_record
+from graphlint.execution import Config, Event, Execution, Exhausted, Outcome
+from graphlint.facts import MODULE, Facts, ParseError
+from graphlint.project import Project, group, module_names
+from graphlint.project import load as load_project
+from graphlint.source import Source
+from graphlint.values import ELEMENT, Place
+from graphlint.vocabulary import Entry, Vocabulary
+
+_MANY = 48
+"""From this many files on, reading them in several processes pays for starting these."""
+
+_GIVES_UP = frozenset(("drop", "clear", "pop"))
+_MATTERS = frozenset(("graph", "pool", "captured", "tensor", "mempool"))
+
+
+class Site(NamedTuple):
+    """An effect somewhere in what a function does, paths aside."""
+
+    effect: Effect
+    places: tuple[Place, ...]
+    event: Event
+
+
+@dataclass
+class Analysis:
+    """A project with its behaviors."""
+
+    project: Project
+    vocabulary: Vocabulary
+    behaviors: Behaviors
+    exhausted: set[str] = field(default_factory=set)
+    """Functions whose paths were too many to follow to the end."""
+    _owns: dict[str, frozenset[str]] = field(default_factory=dict)
+    _holds: dict[Slot, frozenset[str]] = field(default_factory=dict)
+    _effectful: dict[str, Behavior] = field(default_factory=dict)
+    _sites: dict[str, tuple[Site, ...]] = field(default_factory=dict)
+
+    # ------------------------------------------------------------------------------------------------- holdings
+
+    def holds(self, slot: Slot | None) -> frozenset[str]:
+        """What an attribute or variable holds: graph, pool, mempool, captured, tensor, and `owner` (of graphs)."""
+        if slot is None:
+            return frozenset()
+        known = self._holds.get(slot)
+        if known is None:
+            self._holds[slot] = frozenset()
+            notes = self.behaviors.slots.get(slot)
+            found = set(notes.tags) if notes is not None else set()
+            names = set(notes.types) if notes is not None else set()
+            owner, name = slot
+            if owner.startswith("mod:"):
+                names |= {t.name for t in _flat(self.behaviors.variable_types(f"{owner[4:]}.{name}"))}
+            elif owner in self.project.classes:
+                names |= {t.name for t in _flat(self.behaviors.field_types(owner, name))}
+            for each in names:
+                canonical = self.vocabulary.canonical(each)
+                if canonical == GRAPH:
+                    found.add("graph")
+                elif canonical == TENSOR:
+                    found.add("declared")
+                elif canonical == MEMPOOL:
+                    found.add("mempool")
+                elif each in self.project.classes:
+                    owned = self.owns(each)
+                    if "graph" in owned:
+                        found.add("graph")
+                        found.add("owner")
+                    if _is_record(self.project.classes[each]):
+                        found |= owned & {"captured", "tensor", "pool"}
+            known = self._holds[slot] = frozenset(found)
+        return known
+
+    def owns(self, class_name: str) -> frozenset[str]:
+        """What the attributes of a class's instances hold, the classes of these attributes included."""
+        known = self._owns.get(class_name)
+        if known is None:
+            self._owns[class_name] = frozenset()
+            found: set[str] = set()
+            for each in self.project.mro(class_name):
+                if self.vocabulary.canonical(each) == GRAPH:
+                    found.add("graph")
+                entry = self.project.classes.get(each)
+                if entry is None:
+                    continue
+                names = {*self.behaviors.field_bindings(each), *entry.attributes}
+                for name in names:
+                    found |= self.holds((each, name))
+            known = self._owns[class_name] = frozenset(found)
+        return known
+
+    # -------------------------------------------------------------------------------------------------- effects
+
+    def effects(self, event: Event, config: Config | None = None) -> tuple[Effect, ...]:
+        """Effects of an event: a vocabulary's, or what the write of a place means for what the place held.
+
+        Where the path is known to have emptied the place before, there is nothing to give up.
+        """
+        node = event.node
+        if isinstance(node, b.Happens):
+            return (node.effect,)
+        found: list[Effect] = []
+        held = self.holds(node.slot)
+        replaced = node.how == "write" and bool(node.tags & {"none", "empty", "minted", "tensor"})
+        gone = (
+            config is not None
+            and len(event.places) == 1
+            and (
+                config.fact(("none", event.places[0])) is True
+                or (node.how in ("clear", "pop", "write") and config.fact(("true", event.places[0])) is False and "pool" not in held)
+            )
+        )
+        if not gone and not event.in_constructor and (node.how in _GIVES_UP or replaced):
+            if "graph" in held and "pool" not in node.tags:
+                found.append(Effect.GRAPH_DEATH)
+            if held & {"captured", "tensor"}:
+                found.append(Effect.WS_REPLACE if "tensor" in node.tags else Effect.WS_RELEASE)
+            if "pool" in held and node.how != "clear":
+                found.append(Effect.POOL_RETIRE)
+        if node.how == "count" and not event.in_constructor and node.slot in self.counters:
+            found.append(Effect.POOL_RETIRE)
+        if node.how in ("write", "add"):
+            if "tensor" in node.tags and node.slot is not None:
+                found.append(Effect.WS_ALLOC)
+            if "pool" in node.tags and node.slot is not None:
+                found.append(Effect.POOL_STORE)
+        return tuple(found)
+
+    def relevant(self, node: b.Touches) -> bool:
+        """Whether a touch can be an effect, or decides a test."""
+        if node.slot in self.counters and node.how == "count":
+            return True
+        if self.holds(node.slot) & _MATTERS:
+            return True
+        return any(part in self.tested for place in node.places for part in place[-1:])
+
+    @cached_property
+    def tested(self) -> frozenset[str]:
+        """Last names of all places that some test asks about, and of containers that loops run over."""
+        found: set[str] = set()
+        for each in self.behaviors.all():
+            for node in b.walk(each.node):
+                if isinstance(node, b.Either):
+                    found |= _atoms(node.test)
+                elif isinstance(node, b.Leaves) and node.test is not None:
+                    found |= _atoms(node.test)
+                elif isinstance(node, b.Repeat):
+                    found |= {_last(place) for place in node.over}
+        return frozenset(found)
+
+    @cached_property
+    def remembered(self) -> frozenset[str]:
+        """Names that facts are kept about: tested ones, and those of places that hold what matters."""
+        held = {
+            slot[1]
+            for each in self.behaviors.all()
+            for node in b.walk(each.node)
+            if isinstance(node, b.Touches) and (slot := node.slot) is not None and self.holds(slot) & _MATTERS
+        }
+        return self.tested | held
+
+    @cached_property
+    def counters(self) -> frozenset[Slot]:
+        """Counts of users whose end releases something: decremented and tested in a function that gives something up."""
+        found: set[Slot] = set()
+        for each in self.behaviors.all():
+            nodes = list(b.walk(each.node))
+            counted = [n for n in nodes if isinstance(n, b.Touches) and n.how == "count" and n.slot is not None]
+            if not counted:
+                continue
+            tested = {name for n in nodes if isinstance(n, b.Either) for name in _atoms(n.test)}
+            gives = any(
+                isinstance(n, b.Touches)
+                and (n.how in _GIVES_UP or n.tags & {"none", "empty"})
+                and self.holds(n.slot) & _MATTERS
+                for n in nodes
+            )
+            if gives:
+                found |= {n.slot for n in counted if n.slot is not None and n.slot[1] in tested}
+        return frozenset(found)
+
+    # ------------------------------------------------------------------------------------------------- behaviors
+
+    @cached_property
+    def effectful(self) -> Mapping[str, Behavior]:
+        """Behaviors that do something of interest, by key, irrelevant nodes gone."""
+        everything = {each.key: each for each in self.behaviors.all()}
+        callers: dict[str, set[str]] = {}
+        found: set[str] = set()
+        for key, each in everything.items():
+            for node in b.walk(each.node):
+                if isinstance(node, b.Calls):
+                    for callee in node.behaviors:
+                        callers.setdefault(callee, set()).add(key)
+                elif isinstance(node, b.Happens) or (
+                    isinstance(node, b.Touches)
+                    and (self.holds(node.slot) & _MATTERS or node.slot in self.counters)
+                ):
+                    found.add(key)
+        waiting = list(found)
+        while waiting:
+            for caller in callers.get(waiting.pop(), ()):
+                if caller not in found:
+                    found.add(caller)
+                    waiting.append(caller)
+        result: dict[str, Behavior] = {}
+        for key in sorted(found):
+            each = everything[key]
+            node = self._simplified(each.node, found)
+            result[key] = Behavior(
+                key, each.function, node, each.returns, each.yields, each.aliases, each.unresolved, each.calls_in_capture
+            )
+        return result
+
+    def _simplified(self, node: Node, effectful: set[str]) -> Node:
+        def simple(each: Node) -> Node:
+            return self._simplified(each, effectful)
+
+        match node:
+            case b.Touches():
+                return node if self.relevant(node) else b.NOTHING
+            case b.Calls():
+                return node if effectful.intersection(node.behaviors) else b.NOTHING
+            case b.Order(items=items):
+                return b.order([simple(item) for item in items])
+            case b.Either():
+                then, other = simple(node.then), simple(node.other)
+                if then == b.NOTHING and other == b.NOTHING:
+                    return b.NOTHING
+                return node._replace(then=then, other=other)
+            case b.Repeat():
+                body, other = simple(node.body), simple(node.other)
+                if other == b.NOTHING and not _acts(body):
+                    return b.NOTHING
+                return node._replace(body=body, other=other)
+            case b.Each():
+                bodies = tuple(simple(body) for body in node.bodies)
+                other = simple(node.other)
+                if other == b.NOTHING and not any(map(_acts, bodies)):
+                    return b.NOTHING
+                return node._replace(bodies=bodies, other=other)
+            case b.Guarded():
+                body = simple(node.body)
+                handlers = tuple((everything, simple(handler)) for everything, handler in node.handlers)
+                other, final = simple(node.other), simple(node.final)
+                if body == b.NOTHING and other == b.NOTHING and final == b.NOTHING and not any(_acts(h) for _, h in handlers):
+                    return b.NOTHING
+                return node._replace(body=body, handlers=handlers, other=other, final=final)
+            case b.Within():
+                body = simple(node.body)
+                if not effectful.intersection(node.calls.behaviors):
+                    return body
+                return node._replace(body=body)
+        return node
+
+    def roots(self) -> Iterator[Behavior]:
+        """Effectful functions as written: no variants for argument types, no module levels."""
+        for key, each in self.effectful.items():
+            if "|" not in key and not key.endswith(MODULE):
+                yield each
+
+    def run(self, root: Behavior, start: str, monitor: object, **facts: bool) -> Outcome | None:
+        """Run a behavior; None (and a note) where its paths are too many."""
+        execution = Execution(self.effectful.get, monitor, tested=self.remembered)  # type: ignore[arg-type]
+        try:
+            return execution.run(root, start, [((name, ()), value) for name, value in facts.items()])
+        except Exhausted:
+            self.exhausted.add(root.function)
+            return None
+
+    def sites(self, root: Behavior) -> tuple[Site, ...]:
+        """All effects in what a function does, callees included, in an order that some path can take."""
+        known = self._sites.get(root.key)
+        if known is None:
+            found: dict[tuple[object, ...], Site] = {}
+
+            def record(_state: str, event: Event, _config: Config) -> None:
+                for effect in self.effects(event):
+                    key = (effect, event.places, tuple(frame.span for frame in event.stack), event.stack[-1].function)
+                    found.setdefault(key, Site(effect, event.places, event))
+
+            self.run(root, "", record)
+            known = self._sites[root.key] = tuple(found.values())
+        return known
+
+    # --------------------------------------------------------------------------------------------------- capture
+
+    @cached_property
+    def captured(self) -> frozenset[str]:
+        """Keys of behaviors that code inside a capture calls, whichever way."""
+        everything = {each.key: each for each in self.behaviors.all()}
+        found: set[str] = set()
+        waiting = [key for each in everything.values() for key in each.calls_in_capture]
+        while waiting:
+            key = waiting.pop()
+            if key in found or key not in everything:
+                continue
+            found.add(key)
+            waiting += [c for n in b.walk(everything[key].node) if isinstance(n, b.Calls) for c in n.behaviors]
+        return frozenset(found)
+
+    @cached_property
+    def captured_slots(self) -> frozenset[Slot]:
+        """Places that keep memory allocated while a stream is being captured."""
+        found: set[Slot] = set()
+        for key in self.captured:
+            root = self.effectful.get(key)
+            if root is None:
+                continue
+
+            def record(_state: str, event: Event, _config: Config) -> None:
+                if Effect.WS_ALLOC in self.effects(event) and event.node.slot is not None:
+                    found.add(event.node.slot)
+
+            self.run(root, "", record, capturing=True)
+        return frozenset(found)
+
+    def entry_for(self, slot: Slot | None) -> Entry | None:
+        """The vocabulary's word that a slot keeps memory allocated while capturing."""
+        if slot is None:
+            return None
+        for entries in self.vocabulary.calls.values():
+            for entry in entries:
+                if entry.while_capturing and entry.store is not None and entry.store.rpartition(".")[2] == slot[1]:
+                    owner = entry.store.rpartition(".")[0]
+                    if slot[0] in (owner, f"mod:{owner}"):
+                        return entry
+        return None
+
+
+def _acts(node: Node) -> bool:
+    """Whether a node does anything but leave."""
+    return any(isinstance(each, b.Happens | b.Touches | b.Calls | b.Yields) for each in b.walk(node)) or any(
+        isinstance(each, b.Leaves) and each.kind in ("return", "raise") for each in b.walk(node)
+    )
+
+
+def _atoms(test: tuple[object, ...]) -> set[str]:
+    """Last names of the places in a test."""
+    match test:
+        case ("atom", _, place) if place:
+            return {_last(place)}  # type: ignore[arg-type]
+        case ("not" | "and" | "or", *inner):
+            return {name for each in inner for name in _atoms(each)}  # type: ignore[arg-type]
+    return set()
+
+
+def _last(place: Place) -> str:
+    for part in reversed(place):
+        if part != ELEMENT:
+            return part
+    return ""
+
+
+def analyse(project: Project, vocabulary: Vocabulary) -> Analysis:
+    """Build the behavior of every function of a project."""
+    behaviors = Behaviors(project, vocabulary)
+    for name in list(project.functions):
+        behaviors.build(name)
+    for name in [name for name in project.functions if not behaviors.is_built(name)]:
+        behaviors.build(name)  # nested functions, known now that their parents are built
+    return Analysis(project, vocabulary, behaviors)
+
+
+def load(sources: Sequence[Source], vocabulary: Vocabulary, roots: Sequence[str] = ()) -> list[Analysis]:
+    """Read files and analyse the projects that they make up."""
+    names = module_names(sources, roots)
+    read = dict(zip((source.path for source in sources), _read_all(sources), strict=True))
+    by_path = {source.path: source for source in sources}
+    return [
+        analyse(load_project([(by_path[path], read[path]) for path in paths], names), vocabulary) for paths in group(names)
+    ]
+
+
+def _read_all(sources: Sequence[Source]) -> list[Facts | ParseError]:
+    """Outlines of files, by two processes where there are many."""
+    if len(sources) < _MANY:
+        return [_read(source) for source in sources]
+    workers = min(os.cpu_count() or 1, 8)
+    with ProcessPoolExecutor(workers, initializer=gc.disable) as pool:
+        return list(pool.map(_read, sources, chunksize=max(1, len(sources) // (workers * 8))))
+
+
+def _read(source: Source) -> Facts | ParseError:
+    try:
+        return facts.read(source)
+    except ParseError as error:
+        return error

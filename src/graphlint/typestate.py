@@ -1,0 +1,381 @@
+"""Ordering rules: an automaton over the effects on one subject, run along the paths of every function.
+
+A subject is what an automaton's state is about. What it hears of the effects on a path depends on its kind:
+
+* graphs      one place that holds graphs: deaths of exactly these; every capture.
+* workspace   memory in a pool, with the graphs of that pool: deaths of those graphs, releases of this memory; every erase
+              and every capture.
+* pool        one place that holds a pool handle: retirements of exactly this; the first death of any graphs, so that a
+              rotation counts from a release on; every capture.
+* process     everything.
+
+A hazard is reported once, in the innermost function that holds all of its path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from graphlint import behavior as b
+from graphlint.automaton import EXIT, HAZARD, RAISE, Automaton
+from graphlint.behavior import Behavior
+from graphlint.effects import Effect
+from graphlint.evaluate import GRAPH, store_place
+from graphlint.execution import Config, Event
+from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
+from graphlint.rule import Rule
+from graphlint.source import Span
+from graphlint.summaries import Analysis, Site
+from graphlint.values import ELEMENT, Place
+from graphlint.vocabulary import Entry
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What one run of an automaton is about."""
+
+    place: Place
+    graphs: Place = ()
+    """workspace: the graphs whose pool it lies in."""
+    by_name: bool = False
+    """Known by the name of an unresolved callee alone."""
+    entry: Entry | None = None
+    """workspace: the vocabulary's word that it is allocated while capturing."""
+    held: bool = False
+    """workspace: it is held at the end of the path unless it was released on it."""
+
+
+def suspects(analysis: Analysis, rule: Rule) -> Iterator[Suspect]:
+    """Every place where a rule's automaton reaches its hazard."""
+    automaton = rule.automaton
+    if automaton is None:
+        return
+    best: dict[tuple[str, Span], Suspect] = {}
+    inner: dict[tuple[str, Span], set[tuple[str, Span]]] = {}
+    for root in analysis.roots():
+        sites = analysis.sites(root)
+        effects = {site.effect.value for site in sites}
+        if not _reachable(automaton, effects):
+            continue
+        for subject in _subjects(analysis, automaton, root, sites):
+            for trace in _hazards(analysis, automaton, root, subject):
+                suspect, below = _suspect(analysis, rule, root, subject, trace)
+                place = (suspect.path, suspect.at)
+                inner.setdefault(place, set()).update(below)
+                known = best.get(place)
+                if known is None or _rank(suspect) < _rank(known):
+                    best[place] = suspect
+    for place in sorted(best):
+        if not inner[place] & best.keys():  # what a callee is reported for is not reported again where it is called
+            yield best[place]
+
+
+def _rank(suspect: Suspect) -> tuple[object, ...]:
+    """Better suspects first: surer, then shorter."""
+    order = [None, Precision.HIGH, Precision.MEDIUM, Precision.LOW]
+    return (order.index(suspect.precision), len(suspect.trace), [(s.path, s.span) for s in suspect.trace])
+
+
+def _reachable(automaton: Automaton, effects: set[str]) -> bool:
+    """Whether these effects, in the best order, lead to the hazard."""
+    found = {automaton.start}
+    waiting = [automaton.start]
+    while waiting:
+        state = waiting.pop()
+        if state == HAZARD:
+            return True
+        for read, target in automaton.states[state].items():
+            if (read in effects or read in (EXIT, RAISE)) and target not in found:
+                found.add(target)
+                waiting.append(target)
+    return False
+
+
+# ------------------------------------------------------------------------------------------------------------ subjects
+
+
+def _subjects(
+    analysis: Analysis, automaton: Automaton, root: Behavior, sites: Sequence[Site]
+) -> Iterator[Subject]:
+    deaths = {_container(p): site for site in sites if site.effect is Effect.GRAPH_DEATH for p in site.places}
+    match automaton.subject:
+        case "graphs":
+            explicit = [site for site in sites if site.effect is Effect.GRAPH_DEATH and isinstance(site.event.node, b.Happens)]
+            seen = dict.fromkeys(_container(place) for site in explicit for place in site.places)
+            yield from (Subject(place) for place in seen)
+            retired = {p: None for site in sites if site.effect is Effect.POOL_RETIRE for p in site.places}
+            yield from (Subject((*place, "<pool>")) for place in retired)
+        case "pool":
+            retired = {p: None for site in sites if site.effect is Effect.POOL_RETIRE for p in site.places}
+            yield from (Subject(place) for place in retired)
+        case "process":
+            yield Subject(())
+        case "workspace":
+            yield from _workspaces(analysis, root, sites, deaths)
+
+
+def _workspaces(
+    analysis: Analysis, root: Behavior, sites: Sequence[Site], deaths: dict[Place, Site]
+) -> Iterator[Subject]:
+    """Memory that lies, or may lie, in the pool of graphs that die here."""
+    released: dict[tuple[Place, Place], Subject] = {}
+    for graphs, death in deaths.items():
+        for site in sites:
+            if site.effect is not Effect.WS_RELEASE:
+                continue
+            node = site.event.node
+            by_name = isinstance(node, b.Happens) and node.by_name
+            places = site.places or ((f"<{node.label if isinstance(node, b.Happens) else ''}>",),)
+            for place in places:
+                entry = analysis.entry_for(node.slot)
+                inside = (
+                    entry is not None
+                    or (node.slot in analysis.captured_slots)
+                    or ("captured" in analysis.holds(node.slot) and place[: len(place) - 1] == graphs[: len(place) - 1])
+                )
+                if by_name or inside:
+                    released.setdefault((graphs, place), Subject(place, graphs, by_name=by_name and not inside, entry=entry))
+        for entry in _evidence(analysis, death):
+            place = _store(entry)
+            if place is not None:
+                released.setdefault((graphs, place), Subject(place, graphs, entry=entry))
+                known = released[graphs, place]
+                released[graphs, place] = Subject(known.place, known.graphs, entry=entry, held=True)
+    yield from released.values()
+
+
+def _store(entry: Entry) -> Place | None:
+    return store_place(entry.store) if entry.store is not None else None
+
+
+def _evidence(analysis: Analysis, death: Site) -> Iterator[Entry]:
+    """Vocabulary's allocations under capture that the graphs that die here are known to contain.
+
+    Either the captured code calls one, or a class that owns the graphs' owner releases its store: an engine that gives
+    workspaces back around its warm-up runs the operator that takes them.
+    """
+    node = death.event.node
+    owner = node.slot[0] if node.slot is not None else None
+    if isinstance(node, b.Happens) and node.types and analysis.vocabulary.canonical(node.types[0]) != GRAPH:
+        owner = node.types[0]  # a release of an object that owns graphs
+    for entries in analysis.vocabulary.calls.values():
+        for entry in entries:
+            if not entry.while_capturing or entry.released_by is None:
+                continue
+            if owner is not None and _owner_releases(analysis, owner, entry):
+                yield entry
+
+
+def _owner_releases(analysis: Analysis, owner: str, entry: Entry) -> bool:
+    """Whether a class that holds instances of `owner` releases the entry's store somewhere."""
+    store = _store(entry)
+    for root in analysis.roots():
+        function = analysis.project.functions[root.function]
+        holder = function.owner
+        if holder is None or not _holds_class(analysis, holder, owner):
+            continue
+        for site in analysis.sites(root):
+            if site.effect is Effect.WS_RELEASE and store in {_container(place) for place in site.places}:
+                return True
+    return False
+
+
+def _holds_class(analysis: Analysis, holder: str, owned: str, depth: int = 0) -> bool:
+    """Whether instances of a class hold, also through others, instances of another."""
+    if depth > 4:
+        return False
+    for each in analysis.project.mro(holder):
+        entry = analysis.project.classes.get(each)
+        if entry is None:
+            continue
+        for name in {*analysis.behaviors.field_bindings(each), *entry.attributes}:
+            for t in analysis.behaviors.field_types(each, name):
+                for kind in (t, *t.items):
+                    if owned in analysis.project.mro(kind.name):
+                        return True
+                    if kind.name in analysis.project.classes and kind.name not in (holder, each):
+                        if _holds_class(analysis, kind.name, owned, depth + 1):
+                            return True
+    return False
+
+
+def _container(place: Place) -> Place:
+    """The place without what follows its last element step: one subject for a container and what is in it."""
+    if ELEMENT in place:
+        return place[: place.index(ELEMENT)]
+    return place
+
+
+# ---------------------------------------------------------------------------------------------------------------- runs
+
+
+def _hazards(
+    analysis: Analysis, automaton: Automaton, root: Behavior, subject: Subject
+) -> Iterator[tuple[Event, ...]]:
+    """Shortest paths to the hazard, one for each way of leaving."""
+    hears = _ears(analysis, automaton, subject)
+
+    def monitor(state: str, event: Event, config: Config) -> tuple[str, Effect] | None:
+        if state == HAZARD or any(event.stack == earlier.stack for earlier in config.trace):
+            return None  # the same line again is the next round of a loop, over other objects
+        after, moved = state, None
+        for effect in analysis.effects(event, config):
+            if hears(effect, event, after) and automaton.step(after, effect.value) != after:
+                after, moved = automaton.step(after, effect.value), effect
+        return (after, moved) if moved is not None else None
+
+    outcome = analysis.run(root, automaton.start, monitor)
+    if outcome is None:
+        return
+    found: list[tuple[Event, ...]] = []
+    for kind, configs in outcome.items():
+        for config in configs:
+            end = RAISE if kind == "raise" else EXIT
+            hazard = config.state == HAZARD
+            if not hazard and (subject.held or automaton.subject != "workspace"):
+                empty = config.fact(("true", subject.place)) is False
+                hazard = automaton.step(config.state, end) == HAZARD and not empty
+            if hazard and config.trace:
+                found.append(config.trace)
+    found.sort(key=lambda trace: (len(trace), [frame.span for event in trace for frame in event.stack]))
+    seen: set[tuple[Span, ...]] = set()
+    for trace in found:
+        key = tuple(event.stack[-1].span for event in trace)
+        if key not in seen:
+            seen.add(key)
+            yield trace
+
+
+def _ears(
+    analysis: Analysis, automaton: Automaton, subject: Subject
+) -> Callable[[Effect, Event, str], bool]:
+    """Which effects a subject hears."""
+
+    def hears(effect: Effect, event: Event, state: str) -> bool:
+        if effect is Effect.CAPTURE or automaton.subject == "process":
+            return True
+        if automaton.subject == "workspace":
+            if effect is Effect.GRAPH_DEATH:
+                return any(_container(each) == subject.graphs for each in event.places)
+            if effect is Effect.WS_RELEASE:
+                node = event.node
+                label = (f"<{node.label if isinstance(node, b.Happens) else ''}>",)
+                if isinstance(node, b.Happens) and not event.places:
+                    return label == subject.place
+                return any(each[: len(subject.place)] == subject.place or _container(each) == subject.place for each in event.places)
+            return True
+        if subject.place and subject.place[-1] == "<pool>":
+            if effect is Effect.GRAPH_DEATH:
+                return state == automaton.start
+            return effect is Effect.POOL_RETIRE and subject.place[:-1] in event.places
+        if effect is Effect.GRAPH_DEATH:
+            if automaton.subject == "pool":
+                return state == automaton.start
+            return isinstance(event.node, b.Happens) and subject.place in map(_container, event.places)
+        if effect is Effect.POOL_RETIRE:
+            return automaton.subject == "pool" and subject.place in event.places
+        return True
+
+    return hears
+
+
+# ------------------------------------------------------------------------------------------------------------- reports
+
+
+_WORDS = {
+    Effect.GRAPH_DEATH: "graphs die",
+    Effect.ERASE: "the allocator's cache is emptied",
+    Effect.WS_RELEASE: "memory is released",
+    Effect.WS_ALLOC: "memory is allocated",
+    Effect.WS_REPLACE: "memory is replaced",
+    Effect.POOL_RETIRE: "the pool handle is given up",
+    Effect.POOL_STORE: "a pool handle is kept",
+    Effect.POOL_MINT: "a pool handle is made",
+    Effect.KV_RELEASE: "cache memory is released",
+    Effect.CAPTURE: "a capture begins",
+    Effect.COMM_DESTROY: "the process group is destroyed",
+}
+
+
+def step(analysis: Analysis, event: Event, depth: int) -> Step:
+    """One event as a step of a path, placed in the function at a depth of its stack."""
+    effect = event.effect or Effect.CAPTURE
+    frame = event.stack[min(depth, len(event.stack) - 1)]
+    module = analysis.project.functions[frame.function].module
+    inner = event.stack[-1]
+    source = analysis.project.functions[inner.function].module.source
+    text = " ".join(source.text(inner.span).split())
+    if len(text) > 60:
+        text = text[:57] + "..."
+    message = f"{_WORDS.get(effect, effect.value)}: {text}"
+    if len(event.stack) - 1 > depth:
+        message += f" ({inner.function.rpartition('.')[2]}, {_short(source.path)}:{source.row(inner.span.start)})"
+    return Step(module.source.path, frame.span, effect.value, message)
+
+
+def _short(path: str) -> str:
+    return path.replace("\\", "/").rpartition("/")[2]
+
+
+def common_depth(trace: Sequence[Event]) -> int:
+    """Depth of the innermost function that all events of a path pass through."""
+    depth = 0
+    while all(len(event.stack) > depth + 1 for event in trace):
+        frames = {event.stack[depth] for event in trace}
+        if len(frames) > 1:
+            break
+        depth += 1
+    return depth
+
+
+def _suspect(
+    analysis: Analysis, rule: Rule, root: Behavior, subject: Subject, trace: tuple[Event, ...]
+) -> tuple[Suspect, list[tuple[str, Span]]]:
+    """A path as a suspect, and the places further in that its reported event goes through."""
+    depth = common_depth(trace)
+    wanted = [event for event in trace if event.effect is not None and event.effect.value == rule.reported_at]
+    event = wanted[-1] if wanted else trace[-1]
+    frame = event.stack[depth]
+    function = analysis.project.functions[frame.function]
+    precision = Precision.MEDIUM if subject.by_name else None
+    severity = Severity.WARNING if subject.by_name and rule.severity is Severity.ERROR else None
+    entry = subject.entry
+    values = {
+        "place": place_text(subject.place, analysis, root),
+        "graphs": place_text(subject.graphs, analysis, root) if subject.graphs else "",
+        "release": entry.released_by if entry is not None and entry.released_by is not None else "",
+        "function": function.name,
+        "expandable": "1",
+    }
+    steps = tuple(step(analysis, each, depth) for each in trace[:MAX_STEPS])
+    path = function.module.source.path
+    suspect = Suspect(rule.name, path, function.facts.span, frame.span, steps, values, severity, precision)
+    functions = analysis.project.functions
+    return suspect, [(functions[f.function].module.source.path, f.span) for f in event.stack[depth + 1 :]]
+
+
+def place_text(place: Place, analysis: Analysis, root: Behavior) -> str:
+    """A place as a reader writes it."""
+    if not place:
+        return ""
+    head, *rest = place
+    if head.startswith("<"):
+        return head.strip("<>")
+    if head.startswith("$"):
+        head = head[1:].partition("#")[0]
+    elif head.startswith("class:"):
+        head = head.rpartition(".")[2] if "." in head else head[6:]
+    elif head.startswith("mod:"):
+        head = ""
+    elif head.startswith(("@", "%")):
+        head = head[1:].partition("#")[0] if head.startswith("%") else "the object"
+    text = head
+    for part in rest:
+        if part == ELEMENT:
+            text += "[...]"
+        elif part == "<pool>":
+            continue
+        else:
+            text = f"{text}.{part}" if text else part
+    return text

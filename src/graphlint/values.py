@@ -1,0 +1,141 @@
+"""What the analysis knows of a value: where it lives, what type it has, what it is good for.
+
+A *place* is an access path: a root and what is read from it. Roots are
+
+    $name          a parameter of the function at hand
+    @123           what the expression at byte 123 of the function's file made
+    class:a.b.C    a class; its attributes are shared by all instances
+    mod:a.b        a module; its variables are shared by the whole process
+
+and an element of a container, whichever, is the segment `[*]`: `self.graphs[key]` is `("$self", "graphs", "[*]")`.
+Places of a callee are written over the callee's own parameters; at a call they are rebased onto the arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+Place: TypeAlias = tuple[str, ...]
+
+ELEMENT = "[*]"
+
+WIDEST = 4
+"""Most alternatives that a value keeps apart; what comes after is dropped."""
+
+
+class Type(NamedTuple):
+    """A class by dotted name, or a builtin container with the types of its items (for a dict: of its values)."""
+
+    name: str
+    items: tuple[Type, ...] = ()
+
+
+CONTAINERS = frozenset(
+    ("dict", "list", "set", "frozenset", "tuple", "deque", "OrderedDict", "defaultdict", "WeakSet", "WeakKeyDictionary",
+     "WeakValueDictionary", "Counter", "iterator")
+)
+
+
+class Symbol(NamedTuple):
+    """A name that is not a variable: kind is module, class, function or external, and its dotted name."""
+
+    kind: str
+    name: str
+
+
+# What a test says, as nested tuples: ("atom", kind, place), ("not", test), ("and" | "or", tests...), ("unknown", id).
+# Atoms: "none" (the place is None), "true" (it is truthy), "capturing" (the current stream is being captured; no place).
+Test: TypeAlias = tuple[Any, ...]
+
+CAPTURING: Test = ("atom", "capturing", ())
+
+
+def negated(test: Test) -> Test:
+    """The opposite of a test."""
+    return test[1] if test[0] == "not" else ("not", test)
+
+
+class Bound(NamedTuple):
+    """A function with its receiver, and the arguments that `partial` already gave."""
+
+    function: str
+    receiver: Value | None
+    args: tuple[Value, ...] = ()
+    keywords: tuple[tuple[str, Value], ...] = ()
+
+
+@dataclass(frozen=True)
+class Value:
+    """What an expression gives. Empty means that nothing is known."""
+
+    places: tuple[Place, ...] = ()
+    types: tuple[Type, ...] = ()
+    symbol: Symbol | None = None
+    calls: tuple[Bound, ...] = ()
+    """Functions of the project that a call of it may run."""
+    tags: frozenset[str] = frozenset()
+    """tensor (fresh device memory), captured (made inside a capture), graph, pool, mempool, none, empty, true, false."""
+    slot: tuple[str, str] | None = None
+    """Owner (class or module) and attribute that it was read from."""
+    test: Test | None = None
+    """What its truth says."""
+    items: tuple[Value, ...] | None = None
+    """Items of a display of known length."""
+    fields: Mapping[str, Value] = field(default_factory=dict)
+    """Attributes of an object made here that are known to be other values."""
+    exact: bool = False
+    """Its types are not only declared: it was made with this class."""
+    each: Value | None = None
+    """Any item of it, where that is not an element of its places (`zip`, `enumerate`, `dict.items`)."""
+    literal: str | None = None
+    """Its text, where it is a string literal."""
+    reads: frozenset[str] = frozenset()
+    """Names and attributes that went into it."""
+
+    @property
+    def element(self) -> Value:
+        """Any item of it."""
+        if self.each is not None:
+            return self.each
+        if self.items is not None:
+            return union(self.items)
+        types = tuple(item for t in self.types if t.name in CONTAINERS for item in t.items)
+        places = tuple((*place, ELEMENT) for place in self.places)
+        tags = self.tags & {"captured", "pool"}
+        return Value(places, types, slot=self.slot, tags=tags, calls=self.calls)
+
+
+NOTHING_KNOWN = Value()
+
+
+def union(values: tuple[Value, ...] | list[Value]) -> Value:
+    """A value that is one of several."""
+    distinct = [value for i, value in enumerate(values) if value not in values[:i]]
+    if len(distinct) == 1:
+        return distinct[0]
+    if not distinct:
+        return NOTHING_KNOWN
+    places = tuple(dict.fromkeys(place for value in distinct for place in value.places))[:WIDEST]
+    types = tuple(dict.fromkeys(t for value in distinct for t in value.types))[:WIDEST]
+    calls = tuple(dict.fromkeys(call for value in distinct for call in value.calls))[:WIDEST]
+    tags = frozenset(tag for value in distinct for tag in value.tags if tag not in ("none", "empty", "true", "false"))
+    slots = {value.slot for value in distinct if value.slot is not None}
+    exact = all(value.exact for value in distinct if value.types)
+    reads = frozenset(name for value in distinct for name in value.reads)
+    attributes: dict[str, Value] = {}
+    for value in distinct:
+        attributes.update(value.fields)
+    symbols = {value.symbol for value in distinct}
+    return Value(
+        places,
+        types,
+        symbol=symbols.pop() if len(symbols) == 1 else None,
+        calls=calls,
+        tags=tags,
+        slot=slots.pop() if len(slots) == 1 else None,
+        fields=attributes,
+        exact=exact,
+        reads=reads,
+    )

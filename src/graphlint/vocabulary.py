@@ -1,0 +1,243 @@
+"""Which call, with-block or attribute has which effect: TOML data, one file for torch and one per engine, all always loaded.
+
+A vocabulary holds only what the analysis cannot infer. That `flush()` empties the cache because it calls
+`torch.cuda.empty_cache` is found by reading `flush`; that a C++ operator allocates while capturing is not.
+
+Format of a file (unknown keys are errors, with file and row):
+
+    [aliases]                      other spellings of one object, matched by dotted prefix
+    "torch.cuda.graphs" = "torch.cuda"
+
+    [[effect]]
+    call = "torch.cuda.empty_cache"        a dotted name; `calls = [...]` for several, `with =` for a context manager
+    does = "erase"                         an effect of graphlint.effects; or `makes =` tensor | pool | mempool | graph | module:NAME | type:NAME
+    of = "self"                            what it is about: self | result | process | argN | a keyword's name
+    pool = "pool"                          capture only: the parameter that names the pool, and its position
+    while = "capturing"                    the effect happens only while a stream is captured
+    store = "a.b.Class.attribute"          what keeps the memory
+    released-by = "a.b.Class.method"       what gives it up
+    scope = "process"                      instance | class | process: whose memory
+
+    [lifecycle]
+    "a.b.Engine" = "__init__ (forward | sleep wake_up)* shutdown"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from graphlint import declarations
+from graphlint.declarations import Document, ListOf, MapOf, OneOf, Table
+from graphlint.effects import Effect
+
+_KINDS = ("tensor", "pool", "mempool", "graph")
+_PREFIXES = ("module:", "type:")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One effect of one call or context."""
+
+    name: str
+    does: Effect | None
+    makes: str | None = None
+    of: str = "process"
+    pool: str | None = None
+    while_capturing: bool = False
+    store: str | None = None
+    released_by: str | None = None
+    scope: str = "process"
+    file: str = ""
+    row: int = 0
+
+
+@dataclass(frozen=True)
+class Names:
+    """Words that tell a release by its name alone, where a callee cannot be resolved."""
+
+    verbs: frozenset[str] = frozenset()
+    workspace: frozenset[str] = frozenset()
+    graph: frozenset[str] = frozenset()
+    manager: frozenset[str] = frozenset()
+    capturing: frozenset[str] = frozenset()
+    """Functions and properties that say whether the stream is being captured now."""
+
+    def effect(self, callee: str, receiver: str) -> Effect | None:
+        """Effect of calling `receiver.callee(...)`, read from the words of the two names."""
+        words = _words(callee)
+        if not self.verbs.intersection(words):
+            return None
+        subject = set(words) - self.verbs or set(_words(receiver))
+        if subject & self.graph and not subject & self.workspace:
+            return Effect.GRAPH_DEATH
+        if subject & self.workspace:
+            return Effect.WS_RELEASE
+        if subject & self.manager:
+            return Effect.KV_RELEASE
+        return None
+
+
+@cache
+def _words(name: str) -> tuple[str, ...]:
+    """Words of an identifier in any case style, lower case, plural s removed."""
+    parts: list[str] = []
+    for piece in name.split("_"):
+        start = 0
+        for i in range(1, len(piece)):
+            if piece[i].isupper() and not piece[i - 1].isupper():
+                parts.append(piece[start:i])
+                start = i
+        parts.append(piece[start:])
+    lowered = [part.lower() for part in parts if part]
+    return tuple(word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word for word in lowered)
+
+
+@dataclass
+class Vocabulary:
+    """Everything that is known about calls, by canonical dotted name."""
+
+    calls: dict[str, list[Entry]] = field(default_factory=dict)
+    contexts: dict[str, list[Entry]] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
+    lifecycles: dict[str, tuple[str, str, int]] = field(default_factory=dict)
+    """Class name to its lifecycle, with file and row."""
+    names: Names = field(default_factory=Names)
+
+    def __post_init__(self) -> None:
+        self._canonical: dict[str, str] = {}
+        self._suffixes: dict[str, str] | None = None
+
+    def canonical(self, name: str) -> str:
+        """The one spelling of a dotted name, aliases resolved from the longest prefix on."""
+        known = self._canonical.get(name)
+        if known is None:
+            known = self._canonical[name] = self._resolve(name)
+        return known
+
+    def _resolve(self, name: str) -> str:
+        if name.startswith("?."):
+            return self._suffix(name[2:]) or name
+        for _ in range(8):
+            head, tail = name, ""
+            while head:
+                if head in self.aliases:
+                    name = self.aliases[head] + tail
+                    break
+                head, _, last = head.rpartition(".")
+                tail = f".{last}{tail}"
+            else:
+                return name
+        return name
+
+    def _suffix(self, name: str) -> str | None:
+        """The known name that ends in `name`, where an import leaves the tree that is read.
+
+        `from ..memory import drop` in a folder whose parents are not there gives `memory.drop`; a vocabulary that knows
+        one name with that ending means it. A bare name without its module says too little.
+        """
+        if self._suffixes is None:
+            self._suffixes = {}
+            for known in (*self.calls, *self.contexts, *self.lifecycles):
+                parts = known.split(".")
+                for i in range(1, len(parts) - 1):
+                    ending = ".".join(parts[i:])
+                    self._suffixes[ending] = "" if ending in self._suffixes else known
+        parts = name.split(".")
+        for end in range(len(parts), 1, -1):
+            if found := self._suffixes.get(".".join(parts[:end])):
+                return ".".join((found, *parts[end:]))
+        return None
+
+    def tokens(self) -> frozenset[bytes]:
+        """Last words of all names: a file without any of them has no effect of its own."""
+        names = (*self.calls, *self.contexts, *self.aliases)
+        return frozenset(name.rpartition(".")[2].encode() for name in names)
+
+    def add(self, document: Document) -> None:
+        """Take in one vocabulary file, or the `[tool.graphlint.vocabulary]` table of a project.
+
+        Raises:
+            DeclarationError: an unknown key, effect or kind, with its file and row.
+        """
+        document.check(SCHEMA)
+        self.aliases.update(document.get("aliases", {}))
+        for index, item in enumerate(document.get("effect", ())):
+            for entry in _entries(document, index, item):
+                (self.contexts if "with" in item else self.calls).setdefault(entry.name, []).append(entry)
+        for name, expression in document.get("lifecycle", {}).items():
+            self.lifecycles[name] = (expression, document.path, document.row("lifecycle", name))
+        self._canonical.clear()
+        self._suffixes = None
+
+
+_EFFECT = Table(
+    optional={
+        "call": str,
+        "calls": ListOf(str),
+        "with": str,
+        "does": OneOf(tuple(effect.value for effect in Effect)),
+        "makes": str,
+        "of": str,
+        "pool": str,
+        "while": OneOf(("capturing",)),
+        "store": str,
+        "released-by": str,
+        "scope": OneOf(("instance", "class", "process")),
+    }
+)
+SCHEMA = Table(optional={"aliases": MapOf(str), "effect": ListOf(_EFFECT), "lifecycle": MapOf(str)})
+_NAMES = Table(optional={key: ListOf(str) for key in ("verbs", "workspace", "graph", "manager", "capturing")})
+
+
+def _entries(document: Document, index: int, item: Mapping[str, Any]) -> Iterator[Entry]:
+    if len({"call", "calls", "with"}.intersection(item)) != 1:
+        raise document.error("an effect needs one of 'call', 'calls' and 'with'", "effect", index)
+    if ("does" in item) == ("makes" in item):
+        raise document.error("an effect needs one of 'does' and 'makes'", "effect", index)
+    makes = item.get("makes")
+    if makes is not None and makes not in _KINDS and not makes.startswith(_PREFIXES):
+        raise document.error(f"'makes' must be one of {', '.join((*_KINDS, *_PREFIXES))}", "effect", index, "makes")
+    for name in item.get("calls") or [item.get("call") or item["with"]]:
+        yield Entry(
+            name,
+            Effect(item["does"]) if "does" in item else None,
+            makes,
+            item.get("of", "process"),
+            item.get("pool"),
+            "while" in item,
+            item.get("store"),
+            item.get("released-by"),
+            item.get("scope", "process"),
+            document.path,
+            document.row("effect", index),
+        )
+
+
+@cache
+def builtin() -> tuple[Document, ...]:
+    """The vocabulary files that ship with graphlint, parsed."""
+    folder = resources.files("graphlint") / "vocabularies"
+    files = sorted((file for file in folder.iterdir() if file.name.endswith(".toml")), key=lambda file: file.name)
+    return tuple(declarations.parse(file.read_bytes(), str(file)) for file in files if file.name != "cpp.toml")
+
+
+def load(own: Document | None = None) -> Vocabulary:
+    """Torch's vocabulary, every engine's, and a project's own.
+
+    Raises:
+        DeclarationError: a file or the project's table is not a vocabulary.
+    """
+    vocabulary = Vocabulary()
+    for document in builtin():
+        if document.path.endswith("names.toml"):
+            document.check(_NAMES)
+            vocabulary.names = Names(**{key: frozenset(words) for key, words in document.items()})
+        else:
+            vocabulary.add(document)
+    if own is not None:
+        vocabulary.add(own)
+    return vocabulary
