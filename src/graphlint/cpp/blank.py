@@ -1,0 +1,91 @@
+"""What stands in the way of a C++ grammar, blanked out: CUDA's launch syntax, its qualifiers, export macros, directives.
+
+Every function here returns bytes of the same length with the same line endings, so positions in the result are positions
+in the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from graphlint.source import Span
+
+_CUDA = re.compile(
+    rb"<<<(?!<)[^;]{1,800}?>>>"  # the launch configuration: `kernel<<<grid, block, 0, stream>>>(...)`
+    rb"|\b__(?:global|device|host|forceinline|noinline|inline|restrict|shared|constant|managed|grid_constant)(?:__)?(?!\w)"
+    rb"|\b__(?:launch_bounds|cluster_dims|maxnreg|block_size)__\s*\((?:[^()]|\([^()]*\))*\)"
+)
+_EXPORT = re.compile(
+    # `class TORCH_API Runner final : ...`
+    rb"(?<=\bclass)\s+[A-Z][A-Z0-9_]+(?:\([^()\n]*\))?(?=\s+\w[\w:]*\s*(?:final\s*)?[:{])"
+    rb"|(?<=\bstruct)\s+[A-Z][A-Z0-9_]+(?:\([^()\n]*\))?(?=\s+\w[\w:]*\s*(?:final\s*)?[:{])"
+    # `TORCH_CUDA_CPP_API void f()`
+    rb"|\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:API|EXPORT|HIDDEN|INLINE|NOINLINE|DEVICE|HOST|UNUSED)\b(?=[ \t]+[\w:])"
+)
+_LONE_MACRO = re.compile(
+    rb"^[ \t]*(?:[A-Z][A-Z0-9]*_[A-Z0-9_]+|[A-Z0-9_]*_(?:BEGIN|END|PUSH|POP)(?:_[A-Z0-9_]*)?\([^()\n]*\))[ \t]*\r?$", re.M
+)
+_DIRECTIVE = re.compile(rb"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|elifdef|elifndef|else|endif)\b(?:[^\n\\]|\\\r?\n|\\.)*", re.M)
+_NOT_LINE_END = re.compile(rb"[^\r\n]")
+
+
+def prepared(content: bytes) -> bytes:
+    """The content with everything blanked that is CUDA and not C++, or a macro that only decorates."""
+    if b"__" in content or b"<<<" in content:
+        content = _CUDA.sub(_blank, content)
+    content = _EXPORT.sub(_blank, content)
+    return _LONE_MACRO.sub(_blank_between_declarations, content)
+
+
+def _blank_between_declarations(match: re.Match[bytes]) -> bytes:
+    """Blank a macro alone on its line (`ENGINE_NAMESPACE_BEGIN`, `DIAGNOSTIC_PUSH(x)`), unless it continues the line before it."""
+    before = match.string[: match.start()].rstrip()
+    line = before[before.rfind(b"\n") + 1 :].lstrip()
+    if not before or before.endswith((b";", b"{", b"}", b"*/")) or line.startswith((b"#", b"//")):
+        return _blank(match)
+    return match.group()
+
+
+def branches(content: bytes) -> Iterator[bytes]:
+    """The content with the first branch of every `#if` alone, then with the last: each whole where the two together,
+    one after the other, do not have balanced braces. Nothing for content without an `#else`.
+    """
+    directives = list(_DIRECTIVE.finditer(content))
+    if not any(match.group(1).startswith((b"el",)) for match in directives):
+        return
+    for keep_first in (True, False):
+        hidden = list(_hidden(directives, keep_first=keep_first))
+        pieces: list[bytes] = []
+        done = 0
+        for span in sorted(hidden):
+            if span.end <= done:
+                continue
+            start = max(span.start, done)
+            pieces += (content[done:start], _NOT_LINE_END.sub(b" ", content[start : span.end]))
+            done = span.end
+        pieces.append(content[done:])
+        yield b"".join(pieces)
+
+
+def _hidden(directives: list[re.Match[bytes]], *, keep_first: bool) -> Iterator[Span]:
+    """Spans of the directives, and of the branches that are not kept."""
+    stack: list[list[re.Match[bytes]]] = []
+    for match in directives:
+        yield Span(match.start(), match.end())
+        word = match.group(1)
+        if word.startswith(b"if"):
+            stack.append([match])
+        elif stack and word != b"endif":
+            stack[-1].append(match)
+        elif stack:
+            group = [*stack.pop(), match]
+            # One branch alone may be left out as a whole: then it is the one that is read.
+            kept = 0 if keep_first else len(group) - 2
+            for index in range(len(group) - 1):
+                if index != kept:
+                    yield Span(group[index].end(), group[index + 1].start())
+
+
+def _blank(match: re.Match[bytes]) -> bytes:
+    return _NOT_LINE_END.sub(b" ", match.group())
