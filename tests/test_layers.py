@@ -16,7 +16,7 @@ SRC = ROOT / "src" / "graphlint"
 RULES = ROOT / "rules"
 
 LAYERS = """
-    source namesake | edits flow effects values | findings declarations behavior | facts automaton vocabulary | rule |
+    source namesake | comments edits flow effects values | findings declarations behavior | facts automaton vocabulary | rule |
     project sieve execution | evaluate | summaries | typestate | registry suppress cpp | codemod config | files |
     report writing | check | explain fixing | validation | cli | __main__
 """

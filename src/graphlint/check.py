@@ -5,15 +5,30 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from graphlint import files, registry, suppress
+from graphlint import (
+    comments,
+    edits,
+    facts,
+    files,
+    project,
+    registry,
+    sieve,
+    summaries,
+    suppress,
+    typestate,
+    vocabulary,
+)
 from graphlint.config import Settings, ignored_in
-from graphlint.edits import Fix
+from graphlint.edits import Applicability, Fix
+from graphlint.facts import Facts, ParseError
 from graphlint.files import Selection
 from graphlint.findings import Finding, Precision, Severity, Suspect
-from graphlint.rule import Rule
+from graphlint.project import Project
+from graphlint.rule import Kind, Rule
 from graphlint.source import Source, Span
 from graphlint.vocabulary import Vocabulary
 
@@ -21,14 +36,8 @@ SYNTAX_ERROR = "syntax-error"
 """What a file that does not parse is reported under; no rule has this name, so none can select or silence it."""
 NEWER_SYNTAX = "newer-syntax"
 """The same for a file that a newer Python may well read."""
-UNREADABLE = "unreadable-file"
-"""The same for a file that cannot be opened."""
-
-_FEW = 64
-"""A run over this many files or fewer parses all of them, so that a broken one does not pass in silence.
-
-A larger run parses what can matter: the rest mentions nothing that any rule is about.
-"""
+UNREADABLE_FILE = "unreadable-file"
+"""The same for a file that the system does not let us read."""
 
 
 class RuleError(Exception):
@@ -42,8 +51,25 @@ class Inputs:
     selection: Selection
     sources: Mapping[str, Source]
     """The files that can matter, by path."""
+    others: Mapping[str, Source]
+    """Files that cannot matter, and are looked at for their syntax alone: a broken one must not pass in silence.
+
+    Only a run over few files has them. A large one does not parse what mentions nothing that any rule is about.
+    """
+    unreadable: tuple[str, ...]
     settings: Settings
     vocabulary: Vocabulary
+    facts: dict[Source, Facts | ParseError] = field(default_factory=dict, compare=False)
+    """What was parsed before: a fix changes few of the files that are judged again after it."""
+
+    def parse(self, source: Source) -> Facts | ParseError:
+        """The facts of a file, or why there are none."""
+        if source not in self.facts:
+            try:
+                self.facts[source] = facts.read(source)
+            except ParseError as error:
+                self.facts[source] = error
+        return self.facts[source]
 
 
 @dataclass(frozen=True)
@@ -53,7 +79,7 @@ class Analysis:
     suspects: Mapping[str, Sequence[Suspect]] = field(default_factory=dict)
     """By rule."""
     problems: Sequence[Finding] = ()
-    """Files that could not be read."""
+    """Files that do not parse."""
     unresolved: Sequence[str] = ()
 
 
@@ -101,14 +127,15 @@ def judge(inputs: Inputs, rules: Sequence[Rule]) -> Report:
     warnings: list[str] = []
     found = [finding for finding in _confirmed(analysis, inputs, rules, warnings) if finding.path in reported]
     findings = list(_unsuppressed(found, inputs, warnings))
+    sources = {**{path: Source(path, b"") for path in inputs.unreadable}, **inputs.others, **inputs.sources}
     for problem in analysis.problems:
         if problem.path in reported:
             findings.append(problem)
         else:
-            row = inputs.sources[problem.path].row(problem.span.start)
+            row = sources[problem.path].row(problem.span.start)
             warnings.append(f"{problem.path}:{row}: {problem.message}; the analysis goes on without this file")
     findings.sort(key=lambda finding: (finding.path, finding.span, finding.rule, finding.message))
-    return Report(tuple(findings), tuple(sorted(set(warnings))), tuple(analysis.unresolved), inputs.sources)
+    return Report(tuple(findings), tuple(sorted(set(warnings))), tuple(analysis.unresolved), sources)
 
 
 def _confirmed(analysis: Analysis, inputs: Inputs, rules: Sequence[Rule], warnings: list[str]) -> Iterator[Finding]:
@@ -133,12 +160,30 @@ def _confirmed(analysis: Analysis, inputs: Inputs, rules: Sequence[Rule], warnin
                 key = (found.path, found.span, found.message)
                 if key not in best or len(found.trace) < len(best[key].trace):
                     fix: Fix | None = registry.code(rule).fix(found, modules)
-                    best[key] = replace(found, fix=fix)
+                    best[key] = replace(found, fix=fix and _honest(fix, inputs.sources))
             except NotParsedError as error:
                 warnings.append(f"{place}: {rule.name} could not look here: {error.reason}")
             except Exception as error:
                 raise RuleError(f"{place}: the rule {rule.name} failed: {type(error).__name__}: {error}") from error
         yield from best.values()
+
+
+def _honest(fix: Fix, sources: Mapping[str, Source]) -> Fix:
+    """The fix; if it drops a comment it is not safe, whatever its rule says: the words may matter to somebody."""
+    if fix.applicability is not Applicability.SAFE:
+        return fix
+    dropped: list[str] = []
+    for path in sorted({edit.path for edit in fix.edits}):
+        before = sources[path]
+        try:
+            content = edits.apply([edit for edit in fix.edits if edit.path == path], before.content)
+        except edits.OverlapError:
+            continue  # it is refused when it is tried
+        dropped += comments.lost(before, Source(path, content))
+    if not dropped:
+        return fix
+    conditions = (*fix.conditions, *(f"the comment `{comment}` goes with it" for comment in dropped))
+    return replace(fix, applicability=Applicability.UNSAFE, conditions=conditions)
 
 
 def _unsuppressed(findings: Sequence[Finding], inputs: Inputs, warnings: list[str]) -> Iterator[Finding]:
@@ -174,22 +219,57 @@ def read(paths: Sequence[str], settings: Settings, unsaved: Mapping[str, bytes])
         PathError: a path is missing.
         DeclarationError: a vocabulary is wrong.
     """
-    from graphlint import sieve, vocabulary
-
-    selection = files.project_files(paths, settings, unsaved=unsaved)
+    unsaved = {files.shown(path): content for path, content in unsaved.items()}
+    selection = files.project_files(paths, settings, unsaved)
     words = vocabulary.load(settings.vocabulary)
     sources = {source.path: source for source in sieve.select(selection.context, words)}
     sources |= {path: Source(path, content) for path, content in unsaved.items()}
-    return Inputs(selection, sources, settings, words)
+    rest = [path for path in selection.report if path not in sources]
+    unreadable = tuple(path for path in rest if not os.access(path, os.R_OK))
+    others: dict[str, Source] = {}
+    if len(selection.report) <= sieve.FEW:
+        others = {source.path: source for path in rest if (source := sieve.read(path)) is not None}
+    return Inputs(selection, sources, others, unreadable, settings, words)
+
+
+def projects(inputs: Inputs) -> Iterator[Project]:
+    """The files as projects: one, unless several source roots define the same module."""
+    names = project.module_names(list(inputs.sources.values()), inputs.selection.roots)
+    for paths in project.group(names):
+        members = [inputs.sources[path] for path in paths]
+        yield project.load([(source, inputs.parse(source)) for source in members], names)
 
 
 def analyse(inputs: Inputs, rules: Sequence[Rule]) -> Analysis:
-    """Every rule's suspects."""
-    raise NotImplementedError
+    """Every rule's suspects in the files of a run."""
+    suspects: dict[str, list[Suspect]] = {rule.name: [] for rule in rules}
+    unresolved: list[str] = []
+    for each in projects(inputs):
+        analysis = summaries.analyse(each, inputs.vocabulary)
+        for rule in rules:
+            is_ordering = rule.kind is Kind.ORDERING
+            found = typestate.suspects(analysis, rule) if is_ordering else registry.code(rule).suspects(analysis)
+            suspects[rule.name] += found
+        unresolved += _unresolved(analysis)
+    problems = [_problem(UNREADABLE_FILE, path, 0, "the file cannot be read") for path in inputs.unreadable]
+    for source in (*inputs.others.values(), *inputs.sources.values()):
+        if isinstance(error := inputs.parse(source), ParseError):
+            name = NEWER_SYNTAX if error.newer else SYNTAX_ERROR
+            problems.append(_problem(name, source.path, error.offset, error.message))
+    return Analysis(suspects, problems, sorted(unresolved))
 
 
-def problem(path: str, offset: int, rule: str, message: str) -> Finding:
-    """A file that could not be read, as a finding."""
-    severity = Severity.NOTE if rule == NEWER_SYNTAX else Severity.ERROR
+def _problem(name: str, path: str, offset: int, message: str) -> Finding:
+    """A file that cannot be analysed, as a finding."""
+    severity = Severity.NOTE if name == NEWER_SYNTAX else Severity.ERROR
     span = Span(offset, offset)
-    return Finding(rule, severity, Precision.HIGH, message, path, span, span, symbol="")
+    return Finding(name, severity, Precision.HIGH, message, path, span, span, symbol="")
+
+
+def _unresolved(analysis: summaries.Analysis) -> Iterator[str]:
+    """The calls of a project whose target nobody could tell."""
+    for behavior in analysis.behaviors.all():
+        source = analysis.project.functions[behavior.function].module.source
+        for label, span in behavior.unresolved:
+            row, column = source.position(span.start)
+            yield f"{source.path}:{row}:{column}: {label}"

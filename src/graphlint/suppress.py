@@ -17,11 +17,11 @@ comment, which is why files are read with `tokenize`, and only those that have a
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from graphlint.comments import tokens
 from graphlint.source import Source, Span
 
 MARKER = "graphlint:"
@@ -64,30 +64,25 @@ def _pragmas(source: Source) -> Iterator[Pragma | None]:
     first = 0  # row in which the statement begins, its decorators included; 0 between statements
     is_decorator = False
     begins_line = True
-    # `Source` ends a row after a lone CR too, as Python does; so does universal newline translation.
-    text = io.StringIO(source.content.decode(source.encoding, "replace"), newline=None)
-    try:
-        for token in tokenize.generate_tokens(text.readline):
-            row = token.start[0]
-            if token.type == tokenize.COMMENT:
-                if MARKER in token.string:
-                    pending.append((row, token.string))
-            elif token.type == tokenize.NEWLINE:
-                begins_line = True
-                if not is_decorator:
-                    yield from (_pragma(source, place, comment, first, row) for place, comment in pending)
-                    pending.clear()
-                    first = 0
-            elif token.type not in layout:
-                if begins_line:
-                    is_decorator = token.string == "@"
-                    begins_line = False
-                first = first or row
-            elif token.type == tokenize.NL and not first and not token.line.strip():
-                yield from (_pragma(source, place, comment, 0, 0) for place, comment in pending)
+    for token in tokens(source):
+        row = token.start[0]
+        if token.type == tokenize.COMMENT:
+            if MARKER in token.string:
+                pending.append((row, token.string))
+        elif token.type == tokenize.NEWLINE:
+            begins_line = True
+            if not is_decorator:
+                yield from (_pragma(source, place, comment, first, row) for place, comment in pending)
                 pending.clear()
-    except (tokenize.TokenError, SyntaxError):
-        return
+                first = 0
+        elif token.type not in layout:
+            if begins_line:
+                is_decorator = token.string == "@"
+                begins_line = False
+            first = first or row
+        elif token.type == tokenize.NL and not first and not token.line.strip():
+            yield from (_pragma(source, place, comment, 0, 0) for place, comment in pending)
+            pending.clear()
     yield from (_pragma(source, place, comment, 0, 0) for place, comment in pending)
 
 
