@@ -169,7 +169,7 @@ class Rewrite:
             assert isinstance(changed, cst.Module)
             return changed.code
 
-        return tuple(_edits(self.tree, root.code.encode(), with_deep_stack(write).encode()))
+        return tuple(_edits(self.tree, self.tree.text.encode(), with_deep_stack(write).encode()))
 
     def _statements(self, text: str, beside: Unit) -> list[Statement]:
         """Statements from text, with the indentation and the line endings that they need beside another statement."""
@@ -248,6 +248,9 @@ class _Pass(cst.CSTTransformer):
         out: list[Statement] = []
         waiting: list[cst.EmptyLine] = []
         opened: dict[int, int] = {}
+        order = [unit for unit, _ in items]
+        joined = {unit for before, unit in zip(order, order[1:]) if before in changes.moved and unit in changes.moved}
+        """Statements that follow another one wherever both go."""
 
         def put(statements: Iterable[Statement]) -> None:
             for statement in statements:
@@ -255,7 +258,8 @@ class _Pass(cst.CSTTransformer):
                 waiting.clear()
 
         for unit, statement in items:
-            moved = [_bare(at.get(other) or self._line(other)) for other in changes.to.get(unit, ())]
+            moved = [at.get(other) or self._line(other) for other in changes.to.get(unit, ())]
+            moved = [line if other in joined else _bare(line) for other, line in zip(changes.to.get(unit, ()), moved)]
             arriving = [*changes.before.get(unit, ()), *moved]
             if arriving:
                 blanks, lines = _split(statement.leading_lines)
@@ -266,6 +270,8 @@ class _Pass(cst.CSTTransformer):
             if unit in changes.deleted:
                 waiting += _left_behind(statement)
                 self._emptier.add(original)
+            elif unit in joined:
+                pass
             elif unit in changes.moved:
                 waiting += _split(statement.leading_lines)[0]
             else:

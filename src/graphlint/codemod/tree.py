@@ -2,7 +2,7 @@
 
 The analysis names places by byte spans; a rule wants the syntax there. LibCST needs seconds for a megabyte, so a `Module`
 parses only the function that a rule asks for, and the whole file only when a rewrite reaches beyond it. A function's text is
-parsed where it stands: behind a line `if 1:` any indentation is a block, so nothing is dedented, no string changes, and
+parsed where it stands: behind lines `if 1:` any indentation is a block, so nothing is dedented, no string changes, and
 positions differ from the file's by a constant.
 
 `ast` and LibCST agree on the span of every expression and small statement, but where a form feed stands in the
@@ -39,7 +39,7 @@ _Result = TypeVar("_Result")
 _FORM_FEED = re.compile(r"^[ \t\x0c]*\x0c", re.MULTILINE)
 _INDENTED = re.compile(r":[ \t]*(?:#[^\r\n]*)?(?:\r\n|\n|\r)(?:[ \t]*(?:#[^\r\n]*)?(?:\r\n|\n|\r))*([ \t]+)[^\s#]")
 _DEFINITION = re.compile(r"([ \t]*)(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)")
-_WRAPPER = "if 1:"
+_HEADER = "if 1:"
 _STACK = 256 << 20
 _RECURSION = 20_000
 
@@ -293,19 +293,34 @@ def _parse(source: Source, piece: Span | None) -> Tree:
     in_file = None
     if codec != "utf-8" or "\x0c" in text:
         text, in_file = _without_form_feeds(text, start, codec)
-    indented = text[:1] in (" ", "\t") and piece is not None
-    prefix = _WRAPPER + newline if indented else ""
+    prefix = _headers(text, unit, newline) if piece is not None else ""
     text = prefix + text
     try:
-        root = cst.parse_module(text, cst.PartialParserConfig(default_indent=unit, default_newline=newline))
+        root = cst.parse_module(text)
     except cst.ParserSyntaxError as error:
         raise NotParsedError(source.path, f"{error.message} at row {error.raw_line}") from error
     if root.code != text:
         raise NotParsedError(source.path, "it would be written differently than read")
     frame: list[cst.CSTNode] = []
-    if indented and isinstance(outer := root.body[0], cst.If):
-        frame = [root, outer, outer.body]
-    return Tree(source, text, root, Offsets(start, len(prefix), in_file, frozenset(frame)))
+    outer: cst.CSTNode = root
+    for _ in range(prefix.count(_HEADER)):
+        assert isinstance(outer, cst.Module | cst.IndentedBlock)
+        (header,) = outer.body
+        assert isinstance(header, cst.If)
+        frame += (outer, header)
+        outer = header.body
+    return Tree(source, text, root, Offsets(start, len(prefix), in_file, frozenset([*frame, outer] if frame else ())))
+
+
+def _headers(text: str, unit: str, newline: str) -> str:
+    """The lines that make a text's indentation that of a block; LibCST takes the first one's for its file's."""
+    indentation = text[: len(text) - len(text.lstrip(" \t"))]
+    if not indentation:
+        return ""
+    levels = len(indentation) // len(unit)
+    if indentation != unit * levels:
+        return _HEADER + newline
+    return "".join(f"{unit * level}{_HEADER}{newline}" for level in range(levels))
 
 
 def _without_form_feeds(text: str, start: int, codec: str) -> tuple[str, Sequence[int]]:
