@@ -71,8 +71,24 @@ def case(name: str, change: Callable[[Editor], object], before: str, after: str)
     return Case(name, change, textwrap.dedent(before).lstrip("\n"), textwrap.dedent(after).lstrip("\n"))
 
 
+def several(*changes: Callable[[Editor], object]) -> Callable[[Editor], object]:
+    def change(editor: Editor) -> None:
+        for each in changes:
+            each(editor)
+
+    return change
+
+
 def delete(*texts: str) -> Callable[[Editor], object]:
-    return lambda editor: [editor.rewrite.delete(editor.at(text)) for text in texts]
+    def change(editor: Editor) -> None:
+        for text in texts:
+            editor.rewrite.delete(editor.at(text))
+
+    return change
+
+
+def replace(text: str, nth: int, new: str) -> Callable[[Editor], object]:
+    return lambda editor: editor.rewrite.replace(editor.node(text, cst.Attribute, nth), new)
 
 
 def move(moved: str, target: str) -> Callable[[Editor], object]:
@@ -880,10 +896,7 @@ CASES = [
     ),
     case(
         "insert-and-delete-together",
-        lambda editor: [
-            editor.rewrite.insert_before(editor.at("b()"), "x()\n"),
-            editor.rewrite.delete(editor.at("c()")),
-        ],
+        several(lambda editor: editor.rewrite.insert_before(editor.at("b()"), "x()\n"), delete("c()")),
         """
         def f():
             if a:
@@ -935,10 +948,10 @@ CASES = [
     ),
     case(
         "wrap-and-change-inside",
-        lambda editor: [
-            editor.rewrite.wrap(editor.at("a(x)"), editor.at("a(x)"), "if x is not None:"),
-            editor.rewrite.replace(editor.node("x", cst.Name, 1), "x.y"),
-        ],
+        several(
+            lambda editor: editor.rewrite.wrap(editor.at("a(x)"), editor.at("a(x)"), "if x is not None:"),
+            lambda editor: editor.rewrite.replace(editor.node("x", cst.Name, 1), "x.y"),
+        ),
         """
         def f(x):
             a(x)
@@ -954,9 +967,7 @@ CASES = [
     # ------------------------------------------------------------------------------------------------- names and values
     case(
         "replace-with-parentheses-where-needed",
-        lambda editor: [
-            editor.rewrite.replace(editor.node("x.pool", cst.Attribute, nth), "get() or None") for nth in range(4)
-        ],
+        several(*(replace("x.pool", nth, "get() or None") for nth in range(4))),
         """
         def f(x):
             a(x.pool)
@@ -970,11 +981,11 @@ CASES = [
     ),
     case(
         "rename-a-method-its-calls-and-its-gates",
-        lambda editor: [
-            editor.rewrite.rename(editor.node("x.drop", cst.Attribute).attr, "drop_all"),
-            editor.rewrite.rename_string(editor.node("'drop'", cst.SimpleString), "drop_all"),
-            editor.rewrite.rename_string(editor.node('"drop"', cst.SimpleString), "drop_all"),
-        ],
+        several(
+            lambda editor: editor.rewrite.rename(editor.node("x.drop", cst.Attribute).attr, "drop_all"),
+            lambda editor: editor.rewrite.rename_string(editor.node("'drop'", cst.SimpleString), "drop_all"),
+            lambda editor: editor.rewrite.rename_string(editor.node('"drop"', cst.SimpleString), "drop_all"),
+        ),
         """
         def f(x):
             if hasattr(x, 'drop'):  # drop
@@ -1042,12 +1053,16 @@ for index, (before, positional, named) in enumerate(
         ("call(a, b=1)", "call(a, v, b=1)", "call(a, b=1, k=v)"),
         ("call(a, *c, **d)", "call(a, *c, v, **d)", "call(a, *c, k=v, **d)"),
         ("call(x for x in y)", "call((x for x in y), v)", "call((x for x in y), k=v)"),
-        ("call(\n        a,\n        b,\n    )", "call(\n        a,\n        b,\n        v,\n    )", "call(\n        a,\n        b,\n        k=v,\n    )"),
-        ("call(\n        a,  # about a\n    )", "call(\n        a,  # about a\n        v,\n    )", "call(\n        a,  # about a\n        k=v,\n    )"),
-        ("call(\n        a,\n        **d,\n    )", "call(\n        a,\n        v,\n        **d,\n    )", "call(\n        a,\n        k=v,\n        **d,\n    )"),
+        ("call(|a,|b,)", "call(|a,|b,|v,)", "call(|a,|b,|k=v,)"),
+        ("call(|a,  # about a)", "call(|a,  # about a|v,)", "call(|a,  # about a|k=v,)"),
+        ("call(|a,|**d,)", "call(|a,|v,|**d,)", "call(|a,|k=v,|**d,)"),
     ]
-):  # fmt: skip
+):
     head = "def f(a, b, c, d, y, v):\n    return "
+    if "|" in before:  # one argument a line
+        before, positional, named = (
+            text.replace("|", "\n        ")[:-1] + "\n    )" for text in (before, positional, named)
+        )
     CASES.append(Case(f"add-an-argument-{index}", arguments(None), f"{head}{before}\n", f"{head}{positional}\n"))
     CASES.append(Case(f"add-a-keyword-{index}", arguments("k"), f"{head}{before}\n", f"{head}{named}\n"))
 
@@ -1099,7 +1114,9 @@ def test_a_rewrite_in_a_nested_class(each: Case) -> None:
 def test_a_rewrite_beside_form_feeds(name: str) -> None:
     """Python counts indentation anew behind a form feed, LibCST does not."""
     each = next(each for each in CASES if each.name == name)
-    before, after = (f"\x0c{text.replace('    a()', chr(12) + '    a()')}\n\x0c\n" for text in (each.before, each.after))
+    before, after = (
+        f"\x0c{text.replace('    a()', chr(12) + '    a()')}\n\x0c\n" for text in (each.before, each.after)
+    )
     editor = Editor(before.encode(), each.before.split("\n")[0])
     each.change(editor)
     assert editor.result().decode() == after
@@ -1149,7 +1166,7 @@ class Program:
         self.comments += 1
         return f"# comment {self.comments}"
 
-    def _block(self, level: int, depth: int, loop: bool = False) -> list[str]:
+    def _block(self, level: int, depth: int, *, loop: bool = False) -> list[str]:
         pad = "    " * level
         lines: list[str] = []
         for _ in range(self.random.randint(1, 3)):
@@ -1157,17 +1174,17 @@ class Program:
                 lines.append("")
             if self.random.random() < 0.3:
                 lines.append(pad + self._comment())
-            lines += self._statement(level, depth, loop)
+            lines += self._statement(level, depth, loop=loop)
         return lines
 
-    def _statement(self, level: int, depth: int, loop: bool) -> list[str]:
+    def _statement(self, level: int, depth: int, *, loop: bool) -> list[str]:
         pad = "    " * level
         test = self.random.choice(["a", "not b", "c is not None", "a is None", "a == b and c", "b in (1, 2)"])
         kind = self.random.choice(["call", "call", "if", "else", "elif", "for", "with", "try", "finally", "guard"])
         tail = "  " + self._comment() if self.random.random() < 0.2 else ""
 
         def body() -> list[str]:
-            return self._block(level + 1, depth + 1, loop)
+            return self._block(level + 1, depth + 1, loop=loop)
 
         if kind == "call" or depth == 3:
             self.calls += 1
@@ -1260,7 +1277,8 @@ def test_a_tree_finds_every_node_that_ast_finds() -> None:
         tree = Module(source).tree(Span(0, len(source.content)))
         for node in ast.walk(ast.parse(program.text)):
             if type(node) in kinds and (isinstance(node, ast.expr | ast.stmt)):
-                assert node.end_lineno is not None and node.end_col_offset is not None
+                assert node.end_lineno is not None
+                assert node.end_col_offset is not None
                 start = source.line_starts[node.lineno - 1] + node.col_offset
                 end = source.line_starts[node.end_lineno - 1] + node.end_col_offset
                 assert tree.node_at(Span(start, end), kinds[type(node)]) is not None
@@ -1270,14 +1288,18 @@ def test_a_tree_finds_every_node_that_ast_finds() -> None:
 
 
 def test_a_function_is_parsed_alone() -> None:
-    source = Source("m.py", b"class A:\n    def f(self):\n        a()\n        # end\n\n    # g\n    def g(self):\n        b()\n")
+    text = "class A:\n    def f(self):\n        a()\n        # end\n\n    # g\n    def g(self):\n        b()\n"
+    source = Source("m.py", text.encode())
     tree = Module(source).tree(span_of(source, "def f(self):\n        a()"))
     assert tree.text == "if 1:\n    def f(self):\n        a()\n        # end\n"
 
 
 def test_a_symbol_is_read_off_the_indentation() -> None:
-    text = b"class A:\n    def f(self):\n        def h():\n            pass\n\n    @d(\n        1\n    )\n    async def g(self): pass\n\n\ndef k(): pass\n"
-    source = Source("m.py", text)
+    text = (
+        "class A:\n    def f(self):\n        def h():\n            pass\n\n"
+        "    @d(\n        1\n    )\n    async def g(self): pass\n\n\ndef k(): pass\n"
+    )
+    source = Source("m.py", text.encode())
     module = Module(source)
     assert module.symbol(span_of(source, "def h():\n            pass")) == "A.f.h"
     assert module.symbol(span_of(source, "@d(\n        1\n    )\n    async def g(self): pass")) == "A.g"
@@ -1313,29 +1335,39 @@ PACKAGE = {
 }
 
 
+DROP = "engine.ops.moe.Runner.drop"
+CLEAR = "engine.ops.moe.clear"
+
+
 @pytest.mark.parametrize(
-    ("path", "content", "qualified", "local", "statement", "expression"),
+    ("path", "content", "qualified", "statement", "expression"),
     [
-        ("src/engine/run/a.py", b"from ..x import y\n", "engine.ops.moe.Runner.drop", (), "from ..ops.moe import Runner", "Runner.drop"),
-        ("src/engine/a.py", b"from .x import y\n", "engine.ops.moe.clear", (), "from .ops.moe import clear", "clear"),
-        ("src/engine/ops/__init__.py", b"from . import y\n", "engine.ops.moe.clear", (), "from .moe import clear", "clear"),
-        ("src/engine/run/a.py", b"import engine\n", "engine.ops.moe.Runner.drop", (), "from engine.ops.moe import Runner", "Runner.drop"),
-        ("src/engine/run/a.py", b"from ..ops.moe import Runner\n", "engine.ops.moe.Runner.drop", (), None, "Runner.drop"),
-        ("src/engine/run/a.py", b"from engine.ops.moe import Runner as R\n", "engine.ops.moe.Runner.drop", (), None, "R.drop"),
-        ("src/engine/run/a.py", b"from ..ops import moe\n", "engine.ops.moe.Runner.drop", (), None, "moe.Runner.drop"),
-        ("src/engine/run/a.py", b"if TYPE_CHECKING:\n    from ..ops.moe import Runner\n", "engine.ops.moe.Runner.drop", (), "from engine.ops.moe import Runner", "Runner.drop"),
-        ("src/engine/ops/moe.py", b"class Runner:\n    pass\n", "engine.ops.moe.Runner.drop", (), None, "Runner.drop"),
-        ("src/engine/run/a.py", b"", "self.drop", (), None, "self.drop"),
-        ("tool.py", b"", "engine.ops.moe.Runner.drop", (), "from engine.ops.moe import Runner", "Runner.drop"),
-        ("tool.py", b"", "other.pkg.Thing.drop", (), "from other.pkg import Thing", "Thing.drop"),
-        ("tool.py", b"", "other.pkg.drop", (), "from other.pkg import drop", "drop"),
+        ("src/engine/run/a.py", "from ..x import y", DROP, "from ..ops.moe import Runner", "Runner.drop"),
+        ("src/engine/a.py", "from .x import y", CLEAR, "from .ops.moe import clear", "clear"),
+        ("src/engine/ops/__init__.py", "from . import y", CLEAR, "from .moe import clear", "clear"),
+        ("src/engine/run/a.py", "import engine", DROP, "from engine.ops.moe import Runner", "Runner.drop"),
+        ("src/engine/run/a.py", "from ..ops.moe import Runner", DROP, None, "Runner.drop"),
+        ("src/engine/run/a.py", "from engine.ops.moe import Runner as R", DROP, None, "R.drop"),
+        ("src/engine/run/a.py", "from ..ops import moe", DROP, None, "moe.Runner.drop"),
+        (
+            "src/engine/run/a.py",
+            "if TYPE_CHECKING:\n    from ..ops.moe import Runner",
+            DROP,
+            "from engine.ops.moe import Runner",
+            "Runner.drop",
+        ),
+        ("src/engine/ops/moe.py", "class Runner:\n    pass", DROP, None, "Runner.drop"),
+        ("src/engine/run/a.py", "", "self.drop", None, "self.drop"),
+        ("tool.py", "", DROP, "from engine.ops.moe import Runner", "Runner.drop"),
+        ("tool.py", "", "other.pkg.Thing.drop", "from other.pkg import Thing", "Thing.drop"),
+        ("tool.py", "", "other.pkg.drop", "from other.pkg import drop", "drop"),
     ],
-)  # fmt: skip
+)
 def test_a_qualified_name_becomes_an_expression(
-    path: str, content: bytes, qualified: str, local: tuple[str, ...], statement: str | None, expression: str
+    path: str, content: str, qualified: str, statement: str | None, expression: str
 ) -> None:
-    sources = {name: Source(name, text) for name, text in ({**PACKAGE, path: content}).items()}
-    found = reference(Modules(sources), path, qualified, frozenset(local))
+    sources = {name: Source(name, text) for name, text in {**PACKAGE, path: f"{content}\n".encode()}.items()}
+    found = reference(Modules(sources), path, qualified, frozenset())
     assert found is not None
     assert (found.statement, found.expression) == (statement, expression)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -44,7 +45,8 @@ def definition(source: Source, inside: Span) -> Span:
     found: list[Span] = []
     for node in ast.walk(ast.parse(source.content)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            assert node.end_lineno is not None and node.end_col_offset is not None
+            assert node.end_lineno is not None
+            assert node.end_col_offset is not None
             start = source.line_starts[min([node.lineno, *(each.lineno for each in node.decorator_list)]) - 1]
             start += len(source.line(source.row(start))) - len(source.line(source.row(start)).lstrip())
             found.append(Span(start, source.line_starts[node.end_lineno - 1] + node.end_col_offset))
@@ -152,7 +154,8 @@ def test_a_missing_release_is_inserted_between_the_deaths_and_the_erasure() -> N
 )
 def test_a_release_that_others_may_feel_states_its_condition(value: Mapping[str, str], said: str) -> None:
     made = rewrite("pool-order", RUNNER, ERASE[1], [DEATH, ERASE], {"release": "self.drop", **value})
-    assert made is not None and made.fix is not None
+    assert made is not None
+    assert made.fix is not None
     assert made.fix.applicability is Applicability.UNSAFE
     assert [said in condition for condition in made.fix.conditions] == [True]
 
@@ -165,7 +168,8 @@ def test_a_loop_over_engines_in_the_function_itself_states_its_condition() -> No
                 torch.cuda.empty_cache()
         """
     made = rewrite("pool-order", program, ERASE[1], [("graph_death", "engine.reset()"), ERASE], {"release": "ops.drop"})
-    assert made is not None and made.fix is not None
+    assert made is not None
+    assert made.fix is not None
     assert made.fix.applicability is Applicability.UNSAFE
     assert "m.py:4" in made.fix.conditions[0]
 
@@ -230,7 +234,8 @@ def test_late_releases_move_in_front_of_the_erasure() -> None:
         """
     steps = [DEATH, ERASE, ("ws_release", "Scratch.drop()"), ("ws_release", "self.partials.clear()")]
     made = rewrite("pool-order", program, ERASE[1], steps)
-    assert made is not None and made.fix is not None
+    assert made is not None
+    assert made.fix is not None
     assert made.only == dedent("""
         def clear(self):
             for graph in self.graphs.values():
@@ -304,7 +309,8 @@ def test_a_late_release_enters_a_block_that_only_holds_statements() -> None:
     ],
 )
 def test_a_late_release_that_cannot_come_first_is_left_alone(rest: str, reason: str) -> None:
-    program = "def clear(self):\n    self.graphs.reset()\n    torch.cuda.empty_cache()\n" + textwrap.indent(rest, "    ")
+    lines = ["self.graphs.reset()", "torch.cuda.empty_cache()", *rest.splitlines()]
+    program = "def clear(self):\n" + textwrap.indent("\n".join(lines), "    ")
     release = "self.scratch.drop()" if "scratch" in rest else "drop()"
     steps = [("graph_death", "self.graphs.reset()"), ERASE, ("ws_release", release)]
     made = rewrite("pool-order", f"{program}\n", ERASE[1], steps)
@@ -361,7 +367,8 @@ def test_what_a_late_release_overtakes_states_its_condition(between: str, said: 
     program = "def clear(self):\n" + textwrap.indent("\n".join(lines), "    ") + "\n"
     steps = [("graph_death", "self.graphs.reset()"), ERASE, ("ws_release", "self.scratch.drop()")]
     made = rewrite("pool-order", program, ERASE[1], steps)
-    assert made is not None and made.fix is not None
+    assert made is not None
+    assert made.fix is not None
     assert made.fix.applicability is Applicability.UNSAFE
     assert said in made.fix.conditions[0]
     assert made.only.index("drop()") < made.only.index("empty_cache()")
@@ -378,8 +385,9 @@ def test_a_late_release_among_other_work_states_its_condition() -> None:
         """
     steps = [("graph_death", "self.graphs.reset()"), ERASE, ("ws_release", "each.drop()")]
     made = rewrite("pool-order", program, ERASE[1], steps)
-    assert made is not None and made.fix is not None
-    assert made.fix.conditions == ("rows 4 to 6 do more than release, and all of it now runs before the pool is erased",)
+    assert made is not None
+    assert made.fix is not None
+    assert made.fix.conditions == ("rows 4 to 6 do more than release, and now run before the pool is erased",)
 
 
 def test_no_text_is_made_up_where_no_release_is_known() -> None:
@@ -398,8 +406,7 @@ def test_a_path_that_the_syntax_forbids_is_no_finding() -> None:
         """
     steps = [("graph_death", "self.graphs.reset()"), ERASE]
     assert rewrite("pool-order", program, ERASE[1], steps) is None
-    loop = program.replace("if hard", "while hard:\n                if hard").replace("else:", "else :")
-    loop = dedent(program).replace("    if hard:", "    for hard in (1, 0):\n      if hard:").replace("    else", "      else")
+    loop = dedent(program).replace("    if", "    for hard in (1, 0):\n      if").replace("    else", "      else")
     assert rewrite("pool-order", loop, ERASE[1], steps) is not None
 
 
@@ -427,7 +434,8 @@ CREATOR = """
 def test_a_second_release_goes_and_the_rest_of_its_block_stays() -> None:
     values = {"dominates": "no", "skips": "the watchdog has fired\nsizing is switched off"}
     made = rewrite("duplicate-release", CREATOR, "engine.release_graphs()", values=values)
-    assert made is not None and made.fix is not None
+    assert made is not None
+    assert made.fix is not None
     assert made.only == dedent("""
         def create(target, draft, options):
             probe = make(target, draft)
@@ -461,8 +469,8 @@ def test_the_rewritten_creator_drops_the_metadata_of_every_engine() -> None:
             events.append("released")
 
     names: dict[str, Any] = {
-        "make": lambda *engines: type("Executor", (), {"shutdown": lambda _: events.append("shutdown")})(),
-        "scope": lambda name: __import__("contextlib").nullcontext(),
+        "make": lambda *_: type("Executor", (), {"shutdown": lambda _: events.append("shutdown")})(),
+        "scope": lambda _: contextlib.nullcontext(),
         "resize": lambda: None,
     }
     exec(made.only, names)
@@ -481,8 +489,10 @@ def test_a_second_release_behind_the_first_is_safe_to_delete() -> None:
             await self.ledger.leave()
             self.delta.clear()
         """
-    made = rewrite("duplicate-release", program, "self.ledger.leave()", values={"dominates": "yes", "again": "it counts"})
-    assert made is not None and made.fix is not None
+    values = {"dominates": "yes", "again": "it counts"}
+    made = rewrite("duplicate-release", program, "self.ledger.leave()", values=values)
+    assert made is not None
+    assert made.fix is not None
     assert made.only == dedent("""
         async def close(self):
             await super().close()
@@ -527,7 +537,7 @@ def test_a_second_release_takes_its_own_import_along() -> None:
         ("[graph.reset() for graph in self.drain()]", False),
     ],
 )
-def test_only_a_statement_that_does_nothing_else_is_deleted(statement: str, deleted: bool) -> None:
+def test_only_a_statement_that_does_nothing_else_is_deleted(statement: str, *, deleted: bool) -> None:
     program = f"def close(self, graph):\n    first()\n    {statement}\n    last()\n"
     call = statement[statement.index("graph.reset") : statement.index(")") + 1]
     made = rewrite("duplicate-release", program, call, values={"dominates": "yes"})

@@ -5,8 +5,8 @@ The reported place is the call of the second release. A suspect's values:
     place       what is released twice, as the message names it
     dominates   "yes" where every path to the second release has run the first
     skips       the paths that reach the second release without the first, one a line, each a sentence without a period
-    again       what the second release does beyond the first, as a sentence without a period (`it retires the handle that
-                the next capture uses`); absent where it does nothing
+    again       what the second release does beyond the first, as a sentence without a period (`it retires the handle
+                that the next capture uses`); absent where it does nothing
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def fix(finding: Finding, modules: Modules) -> Fix | None:
     conditions: list[str] = []
     if finding.values.get("dominates") != "yes":
         skips = [line for line in finding.values.get("skips", "").splitlines() if line]
-        conditions += [f"nothing releases where {skip}" for skip in skips] or ["every path here has run the first release"]
+        conditions += [f"nothing releases where {skip}" for skip in skips]
+        conditions = conditions or ["every path to here has run the first release"]
     return Fix(
         title="remove the second release",
         applicability=Applicability.UNSAFE if conditions else Applicability.SAFE,

@@ -1,14 +1,14 @@
 """Releases workspaces between the last graph's death and the erasure of their pool.
 
-A suspect's path holds the graphs' deaths (`graph_death`), the erasure (`erase`) and, where one runs too late, the release
-(`ws_release`); their spans are the calls or statements of the reported function through which these effects happen. Its
-values:
+A suspect's path holds the graphs' deaths (`graph_death`), the erasure (`erase`) and, where one runs too late, the
+release (`ws_release`); their spans are the calls or statements of the reported function through which these effects
+happen. Its values:
 
     place      text of the workspace, as the message names it
     release    qualified name of what releases it, callable without arguments: `package.module.Class.method`, or
                `self.method` of the reported function's own object; absent where nothing is known that could be inserted
     loop       `path:row` of the loop over engines that reaches the function; absent where there is none
-    sharers    what else may hold graphs that use the workspace, as text; absent where the analysis knows of one owner only
+    sharers    what else may hold graphs that use the workspace, as text; absent where one owner is known
 """
 
 from __future__ import annotations
@@ -67,10 +67,7 @@ def fix(finding: Finding, modules: Modules) -> Fix | None:
         if tree.spans[unit].start >= tree.spans[erase].end and tree.function(unit) is tree.function(erase)
     ]
     conditions = list(_costs(finding, tree, deaths, erase))
-    if late:
-        edits = _move(tree, late, erase, deaths, conditions)
-    else:
-        edits = _insert(finding, modules, tree, erase, deaths)
+    edits = _move(tree, late, erase, deaths, conditions) if late else _insert(finding, modules, tree, erase, deaths)
     if not edits:
         return None
     return Fix(
@@ -94,12 +91,13 @@ def _statements(found: Suspect | Finding, tree: Tree, effect: str) -> list[Unit]
 def _costs(finding: Finding, tree: Tree, deaths: Sequence[Unit], erase: Unit) -> Iterator[str]:
     """Why a release at this place may be too early for somebody."""
     loop = finding.values.get("loop")
-    if loop is None and any(isinstance(outer, Loop) and outer in tree.ancestors(erase) for outer in _around(tree, deaths)):
+    around_both = [outer for outer in _around(tree, deaths) if outer in tree.ancestors(erase)]
+    if loop is None and any(isinstance(outer, Loop) for outer in around_both):
         loop = f"{finding.path}:{tree.source.row(finding.span.start)}"
     if loop is not None:
         yield (
-            f"the loop at {loop} runs this once an engine: the first release takes the workspaces from under the graphs of "
-            "the engines that follow, until the release is split from the teardown of one engine (shared-release)"
+            f"the loop at {loop} runs this once an engine: the first release takes the workspaces from under the graphs "
+            "of the engines that follow, until it is split from the teardown of one engine (shared-release)"
         )
     if sharers := finding.values.get("sharers"):
         yield f"the graphs of {sharers} must be dead too: the release takes their workspaces as well"
@@ -117,7 +115,7 @@ def _insert(finding: Finding, modules: Modules, tree: Tree, erase: Unit, deaths:
     release = finding.values.get("release")
     if release is None or erase in deaths or not all(_precedes(tree, death, erase) for death in deaths):
         return ()
-    # an erasure in a loop that follows the deaths runs more than once, and what is captured in between must keep its memory
+    # an erasure in a loop behind the deaths runs more than once, and what is captured in between must keep its memory
     loops = [unit for _, unit in tree.path(erase) if isinstance(unit, Loop) and unit not in _around(tree, deaths)]
     target = loops[0] if loops else erase
     around = tree.function(erase) or tree.root
@@ -165,7 +163,7 @@ def _move(
             return ()
         if isinstance(unit, cst.BaseCompoundStatement) and not _only_releases(tree, unit, late):
             first, last = (tree.source.row(offset) for offset in tree.spans[unit])
-            conditions.append(f"rows {first} to {last} do more than release, and all of it now runs before the pool is erased")
+            conditions.append(f"rows {first} to {last} do more than release, and now run before the pool is erased")
         for other in dict.fromkeys(passed):
             if tree.spans[other].start < tree.spans[unit].start and not _swap(tree, used, other, conditions):
                 return ()
@@ -176,8 +174,8 @@ def _move(
 
 def _only_releases(tree: Tree, holder: cst.BaseCompoundStatement, late: Sequence[Unit]) -> bool:
     """Whether nothing but releases and what has no effect of its own stands in a compound statement."""
-    inside = [node for node in tree.spans if isinstance(node, cst.BaseSmallStatement) and holder in tree.ancestors(node)]
-    return all(unit in late or is_pure(unit) for unit in inside)
+    small = [node for node in tree.spans if isinstance(node, cst.BaseSmallStatement)]
+    return all(node in late or is_pure(node) for node in small if holder in tree.ancestors(node))
 
 
 def _meeting(tree: Tree, erase: Unit, release: Unit) -> tuple[Unit, Unit, list[Unit]] | None:
@@ -187,7 +185,8 @@ def _meeting(tree: Tree, erase: Unit, release: Unit) -> tuple[Unit, Unit, list[U
     device): behind any other header the release would run under other conditions than before.
     """
     one, other = tree.path(erase), tree.path(release)
-    depth = next((at for at, (left, right) in enumerate(zip(one, other, strict=False)) if left[1] is not right[1]), None)
+    both = enumerate(zip(one, other, strict=False))
+    depth = next((at for at, ((_, left), (_, right)) in both if left is not right), None)
     if depth is None or one[depth][0] is not other[depth][0]:
         return None
     block, outer = one[depth]
@@ -222,7 +221,7 @@ def _with_supply(release: Unit, between: Sequence[Unit]) -> list[Unit] | None:
 
 
 def _swap(tree: Tree, moved: Uses, passed: Unit, conditions: list[str]) -> bool:
-    """Whether a release may run before a statement that ran before it so far; what that rests on becomes a condition."""
+    """Whether a release may overtake a statement; what that rests on becomes a condition."""
     other = uses(passed)
     if clash(moved, other) is not None or other.suspends:
         return False

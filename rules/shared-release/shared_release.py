@@ -9,12 +9,175 @@ A suspect's values:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
+
+from graphlint import behavior as b
+from graphlint.effects import Effect
+from graphlint.engines import Repetition, releasing_frame, repeated
+from graphlint.execution import Event, atoms
+from graphlint.findings import Precision, Severity, Step, Suspect
+from graphlint.summaries import Analysis, Site
+from graphlint.typestate import place_text, step
+from graphlint.values import ELEMENT, Place
 
 if TYPE_CHECKING:
     from graphlint.codemod import Module, Modules
     from graphlint.edits import Fix
-    from graphlint.findings import Finding, Suspect
+    from graphlint.findings import Finding
+    from graphlint.source import Span
+
+_SHARED = ("class:", "mod:")
+_ALIVE = (Effect.GRAPH_DEATH, Effect.CAPTURE)
+
+
+def suspects(analysis: Analysis) -> Iterator[Suspect]:
+    """Releases of a class's or the process's memory that a method makes for one object among several.
+
+    Two shapes: a method releases what all share, and some function runs that method for several objects while the graphs
+    of a later one live; or a loop resets one graph after another and releases what all share in between.
+    """
+    best: dict[tuple[str, Span], Suspect] = {}
+    for suspect in (*_per_engine(analysis), *_per_graph(analysis)):
+        key = (suspect.path, suspect.at)
+        if key not in best or len(suspect.trace) < len(best[key].trace):
+            best[key] = suspect
+    yield from (best[key] for key in sorted(best))
+
+
+def _per_engine(analysis: Analysis) -> Iterator[Suspect]:
+    runs = repeated(analysis)
+    for root in analysis.roots():
+        function = analysis.project.functions[root.function]
+        for repetition in runs.get(root.function, ()):
+            if function.owner is None or not _owns_graphs(analysis, function.owner, root):
+                continue
+            for site in analysis.sites(root):
+                event = site.event
+                if not _is_wide(analysis, site) or releasing_frame(event) != 0 or _is_last_user(analysis, site):
+                    continue
+                if not _others_live(analysis, repetition, root.function, event):
+                    continue
+                yield _suspect(analysis, root, site, repetition)
+
+
+def _per_graph(analysis: Analysis) -> Iterator[Suspect]:
+    for root in analysis.roots():
+        sites = analysis.sites(root)
+        deaths = [site for site in sites if site.effect is Effect.GRAPH_DEATH and _is_one_of_many(site)]
+        for site in sites:
+            if not _is_wide(analysis, site) or not site.event.loops or len(site.event.stack) != 1:
+                continue
+            for death in deaths:
+                if death.event.loops[-1:] == site.event.loops[-1:] and len(death.event.stack) == 1:
+                    yield _suspect(analysis, root, site, None, death)
+                    break
+
+
+def _is_one_of_many(site: Site) -> bool:
+    node = site.event.node
+    return isinstance(node, b.Happens) and any(ELEMENT in place or place[0].startswith("@") for place in site.places)
+
+
+def _owns_graphs(analysis: Analysis, owner: str, root: b.Behavior) -> bool:
+    """Whether the object holds graphs, or a method of it captures, is said to, or lets something capture."""
+    if "graph" in analysis.owns(owner):
+        return True
+    methods = {name for each in analysis.project.mro(owner) for name in _methods(analysis, each)}
+    return any(
+        Effect.CAPTURE in kinds or Effect.GRAPH_DEATH in kinds
+        for key, kinds in analysis.kinds.items()
+        if key.partition("|")[0] in methods and key != root.key
+    )
+
+
+def _methods(analysis: Analysis, owner: str) -> tuple[str, ...]:
+    entry = analysis.project.classes.get(owner)
+    return tuple(entry.methods.values()) if entry is not None else ()
+
+
+def _is_wide(analysis: Analysis, site: Site) -> bool:
+    """Whether an effect releases more than one object's memory or graphs."""
+    node = site.event.node
+    if site.effect not in (Effect.WS_RELEASE, Effect.GRAPH_DEATH):
+        return False
+    if isinstance(node, b.Happens) and node.effect is Effect.WS_RELEASE and node.scope == "process":
+        return True
+    return any(place[0].startswith(_SHARED) for place in site.places)
+
+
+def _is_last_user(analysis: Analysis, site: Site) -> bool:
+    """Whether a test around the release asks who else is there, or which of the objects this one is."""
+    for guard in site.event.guards:
+        for kind, place in atoms(guard):
+            if place[0].startswith(_SHARED) and not any(place[: len(p)] == p or p[: len(place)] == place for p in site.places):
+                return True
+            if kind == "true" and place[0].startswith("$") and _is_flag(analysis, site.event, place):
+                return True
+    return False
+
+
+def _is_flag(analysis: Analysis, event: Event, place: Place) -> bool:
+    owner = analysis.project.functions[event.stack[0].function].owner
+    if owner is None or len(place) != 2:
+        return False
+    return any(t.name == "bool" for t in analysis.behaviors.field_types(owner, place[1]))
+
+
+def _others_live(analysis: Analysis, repetition: Repetition, method: str, release: Event) -> bool:
+    """Whether another object's graphs can live when one of the runs releases.
+
+    They do unless all of them died in an earlier loop or an earlier call of the same function.
+    """
+    root = analysis.effectful[repetition.root]
+    sites = analysis.sites(root)
+    runs = [
+        index
+        for index, site in enumerate(sites)
+        if site.event.node is release.node and any(frame.function == method for frame in site.event.stack)
+    ]
+    if not runs:
+        return True
+    first = sites[runs[0]].event
+    before = [site for site in sites[: runs[0]] if site.effect is Effect.GRAPH_DEATH]
+    earlier = [site for site in before if site.event.stack[0] != first.stack[0] and site.event.loops[:1] != first.loops[:1]]
+    later = [site for site in sites[runs[0] :] if site.effect in _ALIVE]
+    return not earlier or any(site.effect is Effect.CAPTURE for site in later)
+
+
+def _suspect(
+    analysis: Analysis, root: b.Behavior, site: Site, repetition: Repetition | None, death: Site | None = None
+) -> Suspect:
+    function = analysis.project.functions[root.function]
+    module = function.module
+    event = site.event._replace(effect=site.effect)
+    node = event.node
+    by_name = isinstance(node, b.Happens) and node.by_name
+    steps: list[Step] = [step(analysis, event, 0)]
+    loop = ""
+    if repetition is not None:
+        caller = analysis.project.functions[repetition.root].module.source
+        for frame in dict.fromkeys(repetition.frames):
+            text = " ".join(caller.text(frame.span).split())[:60]
+            steps.append(Step(caller.path, frame.span, "per_engine", f"it runs for each of several objects: {text}"))
+            loop = f"{caller.path}:{caller.row(frame.span.start)}"
+    elif death is not None:
+        steps.insert(0, step(analysis, death.event._replace(effect=death.effect), 0))
+        loop = f"{module.source.path}:{module.source.row(event.loops[-1].span.start)}"
+    what = place_text(site.places[0], analysis, root) if site.places else ""
+    if not what:
+        what = node.label if isinstance(node, b.Happens) else "memory"
+    values = {"place": what, "loop": loop, "scope": "class" if what and site.places and site.places[0][0].startswith("class:") else "process"}
+    return Suspect(
+        "shared-release",
+        module.source.path,
+        function.facts.span,
+        event.stack[0].span,
+        tuple(steps[:8]),
+        values,
+        Severity.WARNING if by_name else None,
+        Precision.MEDIUM if by_name else None,
+    )
 
 
 def confirm(suspect: Suspect, module: Module) -> Finding | None:
@@ -26,6 +189,6 @@ def confirm(suspect: Suspect, module: Module) -> Finding | None:
     return confirmed(suspect, module)
 
 
-def fix(finding: Finding, modules: Modules) -> Fix | None:  # noqa: ARG001 - the shape that every rule's `fix` has
+def fix(finding: Finding, modules: Modules) -> Fix | None:
     """None: to split a release from the teardown of one engine takes every caller's consent."""
     return None

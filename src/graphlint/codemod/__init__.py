@@ -1,7 +1,7 @@
 """Between findings and LibCST: the syntax under a span, and rewrites of it as edits.
 
-Outside this package only the rules' own Python files import LibCST, and nothing imports either before there is a suspect:
-LibCST takes longer to import than most runs take.
+Outside this package only the rules' own Python files import LibCST, and nothing imports either before there is a
+suspect: LibCST takes longer to import than most runs take.
 """
 
 from graphlint.codemod.finding import confirmed

@@ -25,24 +25,24 @@ class Reference:
 def reference(modules: Modules, path: str, qualified: str, local: frozenset[str], column: int = 0) -> Reference | None:
     """How a function of the module at `path` can name what has this qualified name.
 
-    Names that the module has at its top level are used as they are; else the import is relative where the module imports
-    relatively. `qualified` may start with `self.` or `cls.` and then names an attribute of the function's own object.
+    Names that the module imports at its top level are used as they are; else the import is relative where the module
+    imports relatively.
 
     Args:
         modules: of the project.
         path: of the module that holds the function.
-        qualified: `package.module.Class.method`.
+        qualified: `package.module.Class.method`, or `self.method` for an attribute of the function's own object.
         local: names that the function uses; none of them may come to mean something else.
         column: where the import will stand.
 
     Returns:
         None where the name is taken in the function.
     """
-    if qualified.split(".")[0] in ("self", "cls"):
+    if qualified.startswith(("self.", "cls.")):
         return Reference(qualified)
     module, attributes = _split(modules, qualified)
     name = attributes[0]
-    own = _dotted_path(path, module.split(".")[0])
+    own = _dotted_path(path, module.split(".", 1)[0])
     if own == module:
         return Reference(".".join(attributes)) if name not in local else None
     package = own if own is not None and path.endswith("__init__.py") else (own or "").rpartition(".")[0]
@@ -57,7 +57,7 @@ def reference(modules: Modules, path: str, qualified: str, local: frozenset[str]
     if name in local:
         return None
     source = module
-    if package and _imports_relatively(body) and package.split(".")[0] == module.split(".")[0]:
+    if package and _imports_relatively(body) and package.split(".", 1)[0] == module.split(".", 1)[0]:
         source = _relative(package, module)
     statement = f"from {source} import {name}"
     if column + len(statement) > line_width(modules[path].source.content.decode(modules[path].source.encoding)):
@@ -66,7 +66,7 @@ def reference(modules: Modules, path: str, qualified: str, local: frozenset[str]
 
 
 def line_width(text: str) -> int:
-    """The width that a file's lines keep to: the least usual one (88, 100 or 120) that holds its longest line of code."""
+    """The width that a file's lines keep to: the least of 88, 100 and 120 that holds its longest line of code."""
     longest = max((len(line) for line in text.splitlines() if not line.lstrip().startswith("#")), default=0)
     return next((width for width in _WIDTHS if longest <= width), _NARROW)
 

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-_PREDICATES = frozenset({"bool", "callable", "get", "getattr", "hasattr", "id", "isinstance", "issubclass", "len", "type"})
+_PREDICATES = frozenset(
+    {"bool", "callable", "get", "getattr", "hasattr", "id", "isinstance", "issubclass", "len", "type"}
+)
 _VIEWS = frozenset(
     {"enumerate", "items", "keys", "list", "range", "reversed", "set", "sorted", "tuple", "values", "zip"}
 )

@@ -1,14 +1,14 @@
 """Modules as LibCST trees, parsed no further than a rule looks; a byte span finds its node.
 
-The analysis names places by byte spans; a rule wants the syntax there. LibCST needs seconds for a megabyte, so a `Module`
-parses only the function that a rule asks for, and the whole file only when a rewrite reaches beyond it. A function's text is
-parsed where it stands: behind lines `if 1:` any indentation is a block, so nothing is dedented, no string changes, and
-positions differ from the file's by a constant.
+The analysis names places by byte spans; a rule wants the syntax there. LibCST needs seconds for a megabyte, so a
+`Module` parses only the function that a rule asks for, and the whole file only when a rewrite reaches beyond it. A
+function's text is parsed where it stands: behind lines `if 1:` any indentation is a block, so nothing is dedented, no
+string changes, and positions differ from the file's by a constant.
 
-`ast` and LibCST agree on the span of every expression and small statement, but where a form feed stands in the
+`ast` and LibCST agree on the span of every expression and small statement, but for lines with a form feed in their
 indentation: Python starts to count anew behind it, LibCST does not. So what stands before it is left out of what LibCST
-reads and put back by the positions. Files in other
-encodings than UTF-8 are read as UTF-8, and positions are those of the file.
+reads and put back by the positions. Files in other encodings than UTF-8 are read as UTF-8, and positions are those of
+the file.
 """
 
 from __future__ import annotations
