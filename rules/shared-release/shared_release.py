@@ -103,6 +103,8 @@ def _is_wide(analysis: Analysis, site: Site) -> bool:
         return False
     if isinstance(node, b.Happens) and node.effect is Effect.WS_RELEASE and node.scope == "process":
         return True
+    if isinstance(node, b.Touches) and node.how == "pop":
+        return False  # one entry, chosen by its key
     return any(place[0].startswith(_SHARED) for place in site.places)
 
 

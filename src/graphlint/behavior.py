@@ -148,6 +148,8 @@ class Behavior:
     returns: Value
     yields: Value
     """What a context manager hands to `as`."""
+    receiver: str | None = None
+    """Parameter that is the object, of a method."""
     aliases: Mapping[tuple[str, str], tuple[Place, ...]] = field(default_factory=dict)
     """(root, attribute) of an object made here -> the places that this attribute is."""
     unresolved: tuple[tuple[str, Span], ...] = ()

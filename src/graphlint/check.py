@@ -175,6 +175,8 @@ def _honest(fix: Fix, sources: Mapping[str, Source]) -> Fix:
     dropped: list[str] = []
     for path in sorted({edit.path for edit in fix.edits}):
         before = sources[path]
+        if not any(b"#" in before.content[edit.span.start : edit.span.end] for edit in fix.edits if edit.path == path):
+            continue
         try:
             content = edits.apply([edit for edit in fix.edits if edit.path == path], before.content)
         except edits.OverlapError:

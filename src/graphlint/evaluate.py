@@ -7,7 +7,7 @@ Types come first from annotations, then from what is assigned, then from who cal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from graphlint import behavior as b
@@ -82,6 +82,8 @@ class Behaviors:
         self._busy: set[object] = set()
         self._depth = 0
         self.closures: dict[str, _Frame] = {}
+        self.candidates: set[str] | None = None
+        """Functions that may be built; None: all. A call of another is kept by name and does nothing until it is built."""
         self._by_word: dict[str, list[FunctionEntry]] | None = None
 
     # ------------------------------------------------------------------------------------------------ behaviors
@@ -89,8 +91,10 @@ class Behaviors:
     def build(self, name: str, types: Mapping[str, tuple[Type, ...]] | None = None) -> Behavior | None:
         """Behavior of a function; `types` are those of parameters that say none themselves.
 
-        None while it is being built, which ends a recursion.
+        None while it is being built, which ends a recursion, and for a function that is no candidate.
         """
+        if self.candidates is not None and name not in self.candidates and ".<locals>." not in name:
+            return None
         key = name
         if types:
             key += "|" + ",".join(f"{p}:{'/'.join(t.name for t in ts)}" for p, ts in sorted(types.items()))
@@ -109,6 +113,11 @@ class Behaviors:
 
     def is_built(self, name: str) -> bool:
         return name in self._built
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """Drop behaviors that were built before a callee of theirs became a candidate."""
+        for key in keys:
+            self._built.pop(key, None)
 
     def all(self) -> Iterator[Behavior]:
         """Every behavior built so far."""
@@ -170,6 +179,7 @@ class Behaviors:
         result: dict[str, list[tuple[FunctionEntry, Expr, str]]] = {}
         self._bindings[class_name] = result
         entry = self.project.classes.get(class_name)
+        short = class_name.rpartition(".")[2]
         for method in entry.methods.values() if entry is not None else ():
             function = self.project.functions[method]
             me = function.facts.params[0].name if function.facts.params and function.kind != "staticmethod" else ""
@@ -177,7 +187,7 @@ class Behaviors:
                 match target:
                     case flow.Attr(base=flow.Name(id=base), name=name) if base == me:
                         result.setdefault(name, []).append((function, value, how))
-                    case flow.Item(base=flow.Attr(base=flow.Name(id=base), name=name)) if base == me:
+                    case flow.Item(base=flow.Attr(base=flow.Name(id=base), name=name)) if base in (me, short):
                         result.setdefault(name, []).append((function, value, "item"))
         return result
 
@@ -492,6 +502,8 @@ class _Frame:
         self.captured_calls: set[str] = set()
         self.parent = behaviors.closures.get(entry.name)
         self.globals: frozenset[str] = frozenset()
+        self.siblings: dict[str, tuple[str, str]] = {}
+        """Method name -> class and function, of receivers whose type is known."""
         self._pending: dict[str, list[tuple[Expr, str]]] | None = None
         self._looking: set[str] = set()
         self._start(types)
@@ -540,6 +552,9 @@ class _Frame:
             b.order(self.out),
             union(self.returns) if self.returns else self._declared_return(),
             union(self.yields),
+            self.entry.facts.params[0].name
+            if self.entry.owner is not None and self.entry.kind in ("method", "property") and self.entry.facts.params
+            else None,
             self.aliases,
             tuple(self.unresolved),
             frozenset(self.captured_calls),
@@ -1401,6 +1416,7 @@ class _Frame:
         known = [entry for name in names for entry in self.vocabulary.calls.get(name, ())]
         external = self.effects(known, callee, receiver, args, keywords, expr) if known else None
         if callee.calls:
+            self._remember(callee.calls[0])
             return self.call_functions(callee.calls, args, tuple(keywords.items()), span, external)
         if callee.symbol is not None and callee.symbol.kind == "class":
             return self.construct(callee.symbol.name, args, keywords, expr)
@@ -1419,12 +1435,18 @@ class _Frame:
         if symbol is not None and symbol.kind == "external" and name[:1].isupper() and not callee.places:
             return Value(((f"@{span.start}",),), (Type(symbol.name),), fields=dict(keywords), tags=frozenset(("object",)))
         if symbol is None and isinstance(expr.callee, flow.Attr):
-            sole = self.project.sole_method(name)
+            sole = self.siblings.get(name) or self.project.sole_method(name)
             if sole is not None:
                 owner = replace(receiver, types=(Type(sole[0]),))
                 candidates = [sole[1], *self.project.overriders(sole[0], name)]
                 return self.call_functions(tuple(Bound(c, owner) for c in candidates[:WIDEST]), args, tuple(keywords.items()), span)
         return self.unresolved_call(name, receiver, args, keywords, expr, callee)
+
+    def _remember(self, bound: Bound) -> None:
+        """A method that one receiver has here: a receiver of no known type that is asked for it is taken for a sibling."""
+        function = self.project.functions[bound.function]
+        if bound.receiver is not None and bound.receiver.types and function.owner is not None:
+            self.siblings.setdefault(function.facts.name, (bound.receiver.types[0].name, bound.function))
 
     def unresolved_call(
         self, name: str, receiver: Value, args: Sequence[Value], keywords: Mapping[str, Value], expr: flow.Call, callee: Value

@@ -11,7 +11,7 @@ Exceptions: a `raise` leaves; inside `try`, any point of the body may enter a ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -34,6 +34,8 @@ class Frame(NamedTuple):
 
     function: str
     span: Span
+    receiver: tuple[Place, ...] = ()
+    """Of a method, the object that it runs on."""
 
 
 class Event(NamedTuple):
@@ -47,6 +49,10 @@ class Event(NamedTuple):
     in_constructor: bool = False
     effect: Effect | None = None
     """The effect by which it moved the monitor."""
+    guards: tuple[Test, ...] = ()
+    """From `visit`: the tests that let it happen, as far as they are branches around it."""
+    loops: tuple[Frame, ...] = ()
+    """From `visit`: the loops around it, outermost first."""
 
 
 Atom: TypeAlias = tuple[str, Place]
@@ -99,6 +105,11 @@ class _Scope:
         for (root, attribute), places in self.behavior.aliases.items():
             made = self._own((root,))
             self.aliases[made[0][0], attribute] = tuple(each for place in places for each in self._own(place))
+
+    def frame(self, span: Span) -> Frame:
+        """This activation as a step on the way to what happens in a span of it."""
+        name = self.behavior.receiver
+        return Frame(self.behavior.function, span, self.rebase(((f"${name}",),)) if name is not None else ())
 
     def rebase(self, places: Iterable[Place]) -> tuple[Place, ...]:
         """The same places as the run's root writes them."""
@@ -220,7 +231,7 @@ class Execution:
 
     def _happen(self, node: b.Happens | b.Touches, scope: _Scope, config: Config) -> Config:
         places = scope.rebase(node.places)
-        stack = (*scope.stack, Frame(scope.behavior.function, node.span))
+        stack = (*scope.stack, scope.frame(node.span))
         if isinstance(node, b.Happens):
             event = Event(node, places, scope.rebase(node.pool), stack)
             moved = self.monitor(config.state, event, config)
@@ -337,7 +348,7 @@ class Execution:
             ran = True
             self._serial += 1
             bindings = {param: scope.rebase(places) for param, places in node.bindings}
-            stack = (*scope.stack, Frame(scope.behavior.function, node.span))
+            stack = (*scope.stack, scope.frame(node.span))
             inner = _Scope(built, bindings, stack, self._serial, body, aliases=scope.aliases)
             result = self._node(built.node, inner, [_forget(config, RESULT) for config in configs])
             ended = [*result.pop("next", []), *result.pop("return", [])]
@@ -421,6 +432,74 @@ class Execution:
         return yes, no
 
 
+def visit(root: Behavior, select: Callable[[str], Behavior | None], see: Callable[[Event], None]) -> bool:
+    """Show every event that a behavior can come to, callees included, once for each way of calls; False if cut short."""
+    left = MAX_STEPS
+    serial = 0
+
+    def walk(node: Node, scope: _Scope, guards: tuple[Test, ...], loops: tuple[Frame, ...]) -> None:
+        nonlocal left, serial
+        left -= 1
+        if left < 0:
+            return
+        match node:
+            case b.Happens() | b.Touches():
+                made = scope.behavior.function.endswith(".__init__") and bool(node.places) and node.places[0][0] == "$self"
+                touch = isinstance(node, b.Touches)
+                pool = () if isinstance(node, b.Touches) else scope.rebase(node.pool)
+                stack = (*scope.stack, scope.frame(node.span))
+                places = scope.rebase(node.places)
+                see(Event(node, places, pool, stack, in_constructor=made and touch, guards=guards, loops=loops))
+            case b.Either(test=test):
+                positive = _rebased(test, scope)
+                walk(node.then, scope, (*guards, positive), loops)
+                walk(node.other, scope, (*guards, negated(positive)), loops)
+            case b.Repeat(body=body, other=other):
+                walk(body, scope, guards, (*loops, scope.frame(node.span)))
+                walk(other, scope, guards, loops)
+            case b.Each(bodies=bodies, other=other):
+                for body in bodies:
+                    walk(body, scope, guards, (*loops, scope.frame(node.span)))
+                walk(other, scope, guards, loops)
+            case b.Calls():
+                active = {frame.function for frame in scope.stack} | {scope.behavior.function}
+                for key in node.behaviors:
+                    built = select(key)
+                    if built is None or built.function in active or len(scope.stack) >= MAX_DEPTH:
+                        continue
+                    serial += 1
+                    bindings = {param: scope.rebase(places) for param, places in node.bindings}
+                    stack = (*scope.stack, scope.frame(node.span))
+                    walk(built.node, _Scope(built, bindings, stack, serial, aliases=scope.aliases), guards, loops)
+            case _:
+                for part in b.parts(node):
+                    walk(part, scope, guards, loops)
+
+    walk(root.node, _Scope(root, {}, (), 0, is_root=True), (), ())
+    return left >= 0
+
+
+def _rebased(test: Test, scope: _Scope) -> Test:
+    """A test with the places of the run's root."""
+    match test:
+        case ("atom", kind, place) if place:
+            places = scope.rebase((place,))
+            return ("atom", kind, places[0] if places else place)
+        case ("not" | "and" | "or" as op, *inner):
+            return (op, *(_rebased(each, scope) for each in inner))
+    return test
+
+
+def atoms(test: Test) -> Iterator[tuple[str, Place]]:
+    """The questions about places in a test."""
+    match test:
+        case ("atom", kind, place) if place:
+            yield kind, place
+        case ("not" | "and" | "or", *inner):
+            for each in inner:
+                yield from atoms(each)
+
+
 def _learn(config: Config, atom: Atom, value: bool) -> Config:
     if config.fact(atom) is value:
         return config
@@ -479,4 +558,3 @@ def _joined(one: Outcome, other: Outcome) -> Outcome:
     return {kind: _distinct(configs) for kind, configs in result.items()}
 
 
-__all__ = ["Config", "Event", "Execution", "Exhausted", "Frame", "Monitor", "Outcome", "negated"]

@@ -140,22 +140,18 @@ def lower(source: Source, function: Function) -> Lowered:
     """Flow of one function of the module that `source` holds."""
     first = source.row(function.span.start)
     start = source.line_starts[first - 1]
-    text = b"if 1:\n" + source.content[start : function.span.end]
+    text = source.content[start : function.span.end]
+    above = 1 if text[:1] in b" \t" else 0  # rows put in front of the text
     try:
-        tree = _parse(source, text, first - 1)
-    except ParseError:  # text on the line before the definition, as after a `;`: read the whole file instead
+        tree = _parse(source, b"if 1:\n" * above + text, first - above)
+    except ParseError:  # something else stands before the definition in its row: read the whole file instead
         tree = _parse(source, source.content, 1)
-        first = 2
-        body: list[ast.stmt] = tree.body
-    else:
-        body = tree.body
-    lowering = _Lowering(source, first - 1 - 1, function.qualname)
-    for node in ast.walk(ast.Module(body=body, type_ignores=[])):
+        first = above = 0
+    lowering = _Lowering(source, max(first - above - 1, 0), function.qualname)
+    for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and lowering.end(node) == function.span.end:
-            break
-    else:
-        return Lowered(NOTHING)
-    return lowering.function(node)
+            return lowering.function(node)
+    return Lowered(NOTHING)
 
 
 def annotation(text: str) -> Expr | None:
@@ -168,7 +164,7 @@ def annotation(text: str) -> Expr | None:
 
 
 def _parse(source: Source, content: bytes, row: int) -> ast.Module:
-    """Parse text that begins at `row` of the file (less one for the `if 1:` in front)."""
+    """Parse text whose first row is `row` of the file."""
     encoding = source.encoding
     text: bytes | str = content if encoding == "utf-8" else content.decode(encoding, "replace")
     try:

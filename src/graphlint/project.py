@@ -130,6 +130,7 @@ class Project:
         self.subclasses: dict[str, list[str]] = {}
         self.methods_named: dict[str, list[str]] = {}
         self._mro: dict[str, tuple[str, ...]] = {}
+        self._packages: set[str] = set()
         self._resolving: set[tuple[str, str]] = set()
 
     # ------------------------------------------------------------------------------------------------- building
@@ -171,6 +172,7 @@ class Project:
 
     def finish(self) -> None:
         """Link bases once every module is in."""
+        self._packages = {name.partition(".")[0] for name in self.modules}
         for entry in self.classes.values():
             for base in self.bases(entry.name):
                 self.subclasses.setdefault(base, []).append(entry.name)
@@ -212,8 +214,7 @@ class Project:
             head, _, last = head.rpartition(".")
             tail = f"{last}.{tail}" if tail else last
         if not head:
-            package = any(name.startswith(f"{dotted}.") for name in self.modules) if "." not in dotted else False
-            return Symbol("module" if package else "external", dotted)
+            return Symbol("module" if dotted in self._packages else "external", dotted)
         symbol = Symbol("module", head)
         for part in tail.split("."):
             symbol = self.member(symbol, part)

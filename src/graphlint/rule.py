@@ -12,6 +12,8 @@ report. Its `rule.toml` holds this:
     reported-at = "erase"               # ordering: the effect whose step of the path is reported, or "last" for the
                                         # step that reaches the hazard, whichever its effect; shape: a phrase
     fix = "safe"                        # the best that its rewrite can be: safe | unsafe | suggest | none
+    cpp = "kept-under-capture"          # optional, shape: the hazard in C++ that it reports (graphlint.cpp.shapes); an
+                                        # ordering rule reads C++ with its automaton
     trades-for = ["other-rule"]         # optional: rules whose findings may stand where this one's was, after its fix
     former-names = ["old-name"]         # optional: names that still select and suppress it
     since = "0.1"                       # the version that brought it
@@ -75,6 +77,8 @@ class Rule:
     fix: Applicability | None
     """The best that the rule's rewrite can be; None where it has none."""
     since: str
+    cpp: str | None = None
+    """Of a shape rule the name of the same hazard in C++."""
     trades_for: tuple[str, ...] = ()
     """Names of the rules whose findings may stand where this one's was after its fix."""
     former_names: tuple[str, ...] = ()
@@ -107,7 +111,7 @@ _SCHEMA = Table(
         "fix": OneOf((*Applicability, _NO_FIX)),
         "since": str,
     },
-    optional={"trades-for": ListOf(str), "former-names": ListOf(str), **automaton.SCHEMA},
+    optional={"cpp": str, "trades-for": ListOf(str), "former-names": ListOf(str), **automaton.SCHEMA},
 )
 _EFFECTS = frozenset(effect.value for effect in Effect)
 _SINCE = re.compile(r"\d+\.\d+(\.\d+)?")
@@ -143,6 +147,7 @@ def load(name: str, document: Document) -> Rule:
         reported_at=document["reported-at"],
         fix=None if document["fix"] == _NO_FIX else Applicability(document["fix"]),
         since=document["since"],
+        cpp=document.get("cpp"),
         trades_for=tuple(document.get("trades-for", ())),
         former_names=tuple(document.get("former-names", ())),
         automaton=_automaton(document, kind),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from graphlint.effects import Effect
 from graphlint.project import COMMON_METHODS
 from graphlint.source import Source
 from graphlint.vocabulary import Vocabulary
@@ -25,12 +26,21 @@ _GENERIC = COMMON_METHODS | frozenset(
 )  # fmt: skip
 
 
+def identifiers(vocabulary: Vocabulary) -> frozenset[str]:
+    """Names whose mention alone says that a function may have an effect."""
+    names = {
+        name.rpartition(".")[2]
+        for known in (vocabulary.calls, vocabulary.contexts)
+        for name, entries in known.items()
+        if any(entry.does is not Effect.WS_ALLOC for entry in entries)
+    }
+    names |= {name.rpartition(".")[2] for name in vocabulary.aliases}
+    return frozenset(name for name in names if name not in _GENERIC and len(name) > 5) | {"empty_cache", "graph_pool", "mem_pool"}
+
+
 def tokens(vocabulary: Vocabulary) -> tuple[bytes, ...]:
-    """The vocabulary's distinctive names, as they stand in a file."""
-    names = {name.rpartition(".")[2] for name in (*vocabulary.calls, *vocabulary.contexts, *vocabulary.aliases)}
-    found = {name for name in names if name not in _GENERIC and len(name) > 5}
-    found |= {"cuda.graph(", "graph_pool", "mem_pool", "mempool", "is_capturing"}
-    # one token that is part of another finds its files too
+    """The same as they stand in a file; one token that is part of another finds its files too."""
+    found = identifiers(vocabulary) | {"cuda.graph(", "mempool"}
     return tuple(sorted(name.encode() for name in found if not any(o != name and o in name for o in found)))
 
 

@@ -11,7 +11,7 @@ import gc
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -20,16 +20,20 @@ from graphlint import facts
 from graphlint.behavior import Behavior, Node, Slot
 from graphlint.effects import Effect
 from graphlint.evaluate import GRAPH, MEMPOOL, TENSOR, Behaviors, _flat, _is_record
-from graphlint.execution import Config, Event, Execution, Exhausted, Outcome
+from graphlint.execution import Config, Event, Execution, Exhausted, Outcome, visit
 from graphlint.facts import MODULE, Facts, ParseError
-from graphlint.project import Project, group, module_names
+from graphlint.project import COMMON_METHODS, Project, group, module_names
 from graphlint.project import load as load_project
+from graphlint.sieve import identifiers
 from graphlint.source import Source
 from graphlint.values import ELEMENT, Place
 from graphlint.vocabulary import Entry, Vocabulary
 
 _MANY = 48
 """From this many files on, reading them in several processes pays for starting these."""
+
+_FEW_FUNCTIONS = 1_500
+"""Up to this many functions, all are built."""
 
 _GIVES_UP = frozenset(("drop", "clear", "pop"))
 _MATTERS = frozenset(("graph", "pool", "captured", "tensor", "mempool"))
@@ -228,9 +232,7 @@ class Analysis:
         for key in sorted(found):
             each = everything[key]
             node = self._simplified(each.node, found)
-            result[key] = Behavior(
-                key, each.function, node, each.returns, each.yields, each.aliases, each.unresolved, each.calls_in_capture
-            )
+            result[key] = replace(each, node=node)
         return result
 
     def _simplified(self, node: Node, effectful: set[str]) -> Node:
@@ -290,19 +292,47 @@ class Analysis:
             return None
 
     def sites(self, root: Behavior) -> tuple[Site, ...]:
-        """All effects in what a function does, callees included, in an order that some path can take."""
+        """All effects in what a function does, callees included, in the order of the text; paths aside."""
         known = self._sites.get(root.key)
         if known is None:
             found: dict[tuple[object, ...], Site] = {}
 
-            def record(_state: str, event: Event, _config: Config) -> None:
+            def record(event: Event) -> None:
                 for effect in self.effects(event):
-                    key = (effect, event.places, tuple(frame.span for frame in event.stack), event.stack[-1].function)
-                    found.setdefault(key, Site(effect, event.places, event))
+                    spans = tuple(frame.span for frame in event.stack)
+                    found.setdefault((effect, event.places, spans, event.stack[-1].function), Site(effect, event.places, event))
 
-            self.run(root, "", record)
+            if not visit(root, self.effectful.get, record):
+                self.exhausted.add(root.function)
             known = self._sites[root.key] = tuple(found.values())
         return known
+
+    @cached_property
+    def kinds(self) -> Mapping[str, frozenset[Effect]]:
+        """Which effects each effectful behavior can have, callees included."""
+        own: dict[str, set[Effect]] = {}
+        callers: dict[str, set[str]] = {}
+        for key, each in self.effectful.items():
+            mine = own.setdefault(key, set())
+            for node in b.walk(each.node):
+                if isinstance(node, b.Calls):
+                    for callee in node.behaviors:
+                        callers.setdefault(callee, set()).add(key)
+                elif isinstance(node, b.Happens | b.Touches):
+                    mine.update(self.effects(Event(node, node.places, (), ())))
+        waiting = list(own)
+        while waiting:
+            key = waiting.pop()
+            for caller in callers.get(key, ()):
+                if not own[key] <= own[caller]:
+                    own[caller] |= own[key]
+                    waiting.append(caller)
+        return {key: frozenset(found) for key, found in own.items()}
+
+    def is_wrapper(self, root: Behavior) -> bool:
+        """Whether all that a function does happens in one call of it: what there is to say is said of the callee."""
+        acting = [node for node in b.walk(root.node) if isinstance(node, b.Happens | b.Touches | b.Calls)]
+        return len(acting) == 1 and isinstance(acting[0], b.Calls)
 
     # --------------------------------------------------------------------------------------------------- capture
 
@@ -374,13 +404,75 @@ def _last(place: Place) -> str:
 
 
 def analyse(project: Project, vocabulary: Vocabulary) -> Analysis:
-    """Build the behavior of every function of a project."""
+    """Build the behaviors of a project: of all functions where they are few, else of those that effects can reach.
+
+    The search begins at functions that mention a distinctive name of the vocabulary, with the classes they belong to, and
+    goes on to the callers, by name, of what turned out to have an effect.
+    """
     behaviors = Behaviors(project, vocabulary)
-    for name in list(project.functions):
-        behaviors.build(name)
-    for name in [name for name in project.functions if not behaviors.is_built(name)]:
-        behaviors.build(name)  # nested functions, known now that their parents are built
-    return Analysis(project, vocabulary, behaviors)
+    if len(project.functions) <= _FEW_FUNCTIONS:
+        for name in list(project.functions):
+            behaviors.build(name)
+        for name in [name for name in project.functions if not behaviors.is_built(name)]:
+            behaviors.build(name)  # nested functions, known now that their parents are built
+        return Analysis(project, vocabulary, behaviors)
+    waiting = set(_first(project, vocabulary))
+    behaviors.candidates = set()
+    asked: set[str] = set()
+    while True:
+        behaviors.candidates |= waiting
+        stale = {
+            each.key
+            for each in behaviors.all()
+            for node in b.walk(each.node)
+            if isinstance(node, b.Calls) and waiting.intersection(node.behaviors)
+        }
+        behaviors.forget(stale)
+        for name in sorted(waiting | {key.partition("|")[0] for key in stale}):
+            behaviors.build(name)
+        for name in [name for name in project.functions if ".<locals>." in name and not behaviors.is_built(name)]:
+            behaviors.build(name)
+        analysis = Analysis(project, vocabulary, behaviors)
+        effectful = {each.function for each in analysis.effectful.values()}
+        waiting = {
+            caller for name in sorted(effectful - asked) for caller in _callers(behaviors, project, name)
+        } - behaviors.candidates
+        asked |= effectful
+        if not waiting:
+            return analysis
+
+
+def _first(project: Project, vocabulary: Vocabulary) -> Iterator[str]:
+    """Functions with a distinctive name in their text, the methods of their classes, the functions of their modules."""
+    words = identifiers(vocabulary)
+    found = [
+        entry
+        for entry in project.functions.values()
+        if entry.facts.qualname != MODULE and not words.isdisjoint(entry.facts.words)
+    ]
+    owners = {entry.owner for entry in found if entry.owner is not None}
+    modules = {entry.module.name for entry in found if entry.owner is None}
+    for entry in project.functions.values():
+        if entry.owner in owners or (entry.owner is None and entry.module.name in modules):
+            yield entry.name
+
+
+def _callers(behaviors: Behaviors, project: Project, name: str) -> Iterator[str]:
+    """Functions that may call a function, by its name; for a name that says little its class or module is mentioned too."""
+    entry = project.functions[name]
+    owner = entry.facts.owner.rpartition(".")[2] if entry.facts.owner else None
+    word = entry.facts.name
+    mention = owner or entry.module.name.rpartition(".")[2]
+    if word in ("__init__", "__post_init__", "__enter__", "__exit__", "__aenter__", "__aexit__") and owner:
+        word = owner
+        mention = owner
+    elif word.startswith("__") or ".<locals>." in name:
+        return
+    telling = "_" in word.strip("_") and word not in COMMON_METHODS
+    for caller in behaviors.functions_with(word):
+        module = project.functions[f"{caller.module.name}.{MODULE}"]
+        if caller.facts.qualname != MODULE and (telling or mention in module.facts.words):
+            yield caller.name
 
 
 def load(sources: Sequence[Source], vocabulary: Vocabulary, roots: Sequence[str] = ()) -> list[Analysis]:

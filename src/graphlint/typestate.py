@@ -54,10 +54,10 @@ def suspects(analysis: Analysis, rule: Rule) -> Iterator[Suspect]:
     best: dict[tuple[str, Span], Suspect] = {}
     inner: dict[tuple[str, Span], set[tuple[str, Span]]] = {}
     for root in analysis.roots():
-        sites = analysis.sites(root)
-        effects = {site.effect.value for site in sites}
-        if not _reachable(automaton, effects):
+        effects = {effect.value for effect in analysis.kinds[root.key]}
+        if not _reachable(automaton, effects) or analysis.is_wrapper(root):
             continue
+        sites = analysis.sites(root)
         for subject in _subjects(analysis, automaton, root, sites):
             for trace in _hazards(analysis, automaton, root, subject):
                 suspect, below = _suspect(analysis, rule, root, subject, trace)

@@ -83,7 +83,7 @@ class Value:
     """What its truth says."""
     items: tuple[Value, ...] | None = None
     """Items of a display of known length."""
-    fields: Mapping[str, Value] = field(default_factory=dict)
+    fields: Mapping[str, Value] = field(default_factory=dict, hash=False)
     """Attributes of an object made here that are known to be other values."""
     exact: bool = False
     """Its types are not only declared: it was made with this class."""

@@ -63,12 +63,15 @@ class Names:
     workspace: frozenset[str] = frozenset()
     graph: frozenset[str] = frozenset()
     manager: frozenset[str] = frozenset()
+    captures: frozenset[str] = frozenset()
     capturing: frozenset[str] = frozenset()
     """Functions and properties that say whether the stream is being captured now."""
 
     def effect(self, callee: str, receiver: str) -> Effect | None:
         """Effect of calling `receiver.callee(...)`, read from the words of the two names."""
         words = _words(callee)
+        if words[:1] and words[0] in self.captures and self.graph.intersection((*words, *_words(receiver))):
+            return Effect.CAPTURE
         if not self.verbs.intersection(words):
             return None
         subject = set(words) - self.verbs or set(_words(receiver))
@@ -190,7 +193,7 @@ _EFFECT = Table(
     }
 )
 SCHEMA = Table(optional={"aliases": MapOf(str), "effect": ListOf(_EFFECT), "lifecycle": MapOf(str)})
-_NAMES = Table(optional={key: ListOf(str) for key in ("verbs", "workspace", "graph", "manager", "capturing")})
+_NAMES = Table(optional={key: ListOf(str) for key in ("verbs", "workspace", "graph", "manager", "captures", "capturing")})
 
 
 def _entries(document: Document, index: int, item: Mapping[str, Any]) -> Iterator[Entry]:

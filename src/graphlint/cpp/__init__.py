@@ -2,7 +2,7 @@
 
     facts = [cpp.read(source) for source in sources if cpp.wanted(source.content)]
     analysis = cpp.Analysis(facts)
-    suspects = cpp.suspects(analysis, kind="kept-under-capture", rule=name)
+    suspects = cpp.suspects(analysis, rule)
     effects = cpp.bound_effects(analysis)
 
 `read` needs tree-sitter and its C++ grammar, the extra `cpp`; importing this package does not.
@@ -10,25 +10,34 @@
 
 from collections.abc import Iterator
 
+from graphlint.cpp import orders
+from graphlint.cpp.analysis import Analysis
+from graphlint.cpp.bound import BoundEffect, bound_effects
 from graphlint.cpp.facts import CppFacts
-from graphlint.cpp.hazards import HAZARDS, Analysis, BoundEffect, bound_effects
+from graphlint.cpp.pragmas import pragmas
 from graphlint.cpp.reader import SUFFIXES, MissingGrammarError, read, wanted
+from graphlint.cpp.shapes import SHAPES
 from graphlint.findings import Suspect
+from graphlint.rule import Rule
 
 __all__ = [
-    "HAZARDS",
+    "SHAPES",
     "SUFFIXES",
     "Analysis",
     "BoundEffect",
     "CppFacts",
     "MissingGrammarError",
     "bound_effects",
+    "pragmas",
     "read",
     "suspects",
     "wanted",
 ]
 
 
-def suspects(analysis: Analysis, *, kind: str, rule: str) -> Iterator[Suspect]:
-    """The places of one kind of hazard (a key of `HAZARDS`), as suspects of a rule."""
-    return HAZARDS[kind](analysis, rule)
+def suspects(analysis: Analysis, rule: Rule) -> Iterator[Suspect]:
+    """The places of a rule's hazard in C++: by its automaton if it has one, by the shape that it names as `cpp`, or none."""
+    if rule.automaton is not None:
+        yield from orders.suspects(analysis, rule.automaton, rule.name, rule.reported_at)
+    elif rule.cpp is not None:
+        yield from SHAPES[rule.cpp](analysis, rule.name)

@@ -26,12 +26,16 @@ _EXPORT = re.compile(
 _LONE_MACRO = re.compile(
     rb"^[ \t]*(?:[A-Z][A-Z0-9]*_[A-Z0-9_]+|[A-Z0-9_]*_(?:BEGIN|END|PUSH|POP)(?:_[A-Z0-9_]*)?\([^()\n]*\))[ \t]*\r?$", re.M
 )
+_PREPROCESSOR = re.compile(
+    rb"^[ \t]*#[ \t]*(?:define|undef|include|import|pragma|error|warning|line)\b(?:[^\n\\]|\\\r?\n|\\.)*", re.M
+)
 _DIRECTIVE = re.compile(rb"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|elifdef|elifndef|else|endif)\b(?:[^\n\\]|\\\r?\n|\\.)*", re.M)
 _NOT_LINE_END = re.compile(rb"[^\r\n]")
 
 
 def prepared(content: bytes) -> bytes:
-    """The content with everything blanked that is CUDA and not C++, or a macro that only decorates."""
+    """The content with everything blanked that is CUDA and not C++, a macro that only decorates, or no code."""
+    content = _PREPROCESSOR.sub(_blank, content)
     if b"__" in content or b"<<<" in content:
         content = _CUDA.sub(_blank, content)
     content = _EXPORT.sub(_blank, content)
@@ -40,7 +44,8 @@ def prepared(content: bytes) -> bytes:
 
 def _blank_between_declarations(match: re.Match[bytes]) -> bytes:
     """Blank a macro alone on its line (`ENGINE_NAMESPACE_BEGIN`, `DIAGNOSTIC_PUSH(x)`), unless it continues the line before it."""
-    before = match.string[: match.start()].rstrip()
+    start = match.start()
+    before = match.string[max(0, start - 4000) : start].rstrip()
     line = before[before.rfind(b"\n") + 1 :].lstrip()
     if not before or before.endswith((b";", b"{", b"}", b"*/")) or line.startswith((b"#", b"//")):
         return _blank(match)

@@ -112,6 +112,8 @@ class Fresh(NamedTuple):
     calls: tuple[Call, ...]
     is_certain: bool = True
     """Whether the options say that it is on the device."""
+    is_raw: bool = False
+    """Whether nothing frees it but a call: the memory of a pointer, not of an object."""
     is_scoped: bool = False
     """Whether a pool of its own was opened for it."""
     in_capture: bool = False

@@ -78,8 +78,15 @@ class Program:
     # --------------------------------------------------------------------------------------------------- functions
 
     def named(self, name: str) -> list[Function]:
-        """Functions whose qualified name ends in `name`."""
-        return [one for one in self._by_simple.get(name.rpartition("::")[2], ()) if ends_with(one.name, name)]
+        """Functions whose qualified name ends in `name`.
+
+        Where a macro opens the outer namespace, the written name is the longer one.
+        """
+        return [
+            one
+            for one in self._by_simple.get(name.rpartition("::")[2], ())
+            if ends_with(one.name, name) or ("::" in one.name and ends_with(name, one.name))
+        ]
 
     def lambda_of(self, path: str, name: str) -> Function | None:
         """The lambda of that id in a file."""

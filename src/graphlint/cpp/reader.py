@@ -129,6 +129,9 @@ def _outline(content: bytes, source: Source) -> _Outline:
     return outline
 
 
+_DECLARATIVE = frozenset({"function_definition", "namespace_definition", "access_specifier", "template_declaration", "linkage_specification"})
+
+
 class _Reader:
     """Walks the declarations of one tree."""
 
@@ -264,6 +267,10 @@ class _Reader:
         """A definition whose declarator is no function's: a macro took its place. Its body may still be read."""
         body = node.child_by_field_name("body")
         if body is None:
+            return
+        if any(child.type in _DECLARATIVE for child in body.named_children):
+            # `SOME_MACRO namespace engine { ... }`: what looks like a body holds declarations.
+            self.walk(body, scope, owner)
             return
         self._lowering.called.clear()
         flow = self._guarded(lambda: self._lowering.block([body]), node)

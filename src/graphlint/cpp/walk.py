@@ -760,6 +760,8 @@ class _Walker:
                 same = literal.value == (expr.op == "==")
                 truth = value.truth if same else conditions.negate(value.truth)
         sized = _measured(one, expr.operands[0]) | _measured(other, expr.operands[1])
+        if any(isinstance(operand, Lit) and operand.value in (0, None) for operand in expr.operands):
+            sized = frozenset()  # whether there is anything, not whether it is large enough
         return Value(truth=truth, sized=sized, asks=asks, asked=asked)
 
     def _status(self, truth: Formula, op: str, literal: Expr) -> Formula:
@@ -1020,9 +1022,10 @@ class _Walker:
             _shown(expr.callee),
             state.guards,
             frame.calls,
-            entry.like or entry.position is not None or "device" in options,
-            state.is_scoped,
-            state.in_capture is True,
+            is_certain=entry.like or entry.position is not None or "device" in options,
+            is_raw=entry.position is not None,
+            is_scoped=state.is_scoped,
+            in_capture=state.in_capture is True,
         )
         value = Value(fresh=(fresh,))
         if entry.position is None:

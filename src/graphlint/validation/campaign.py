@@ -1,9 +1,10 @@
+# ruff: noqa: T201, S603 - a program of its own: it prints, and starts programs that it names itself
 """Measurements behind the suite's claims: that the audit misses no pointer, what it costs, and what other tools report.
 
     python -m graphlint.validation.campaign [--fixtures DIR] [--report DIR] [--jobs N] [--rules RULE...]
 
-It hands tensors to kernels of every kind that an engine launches and asks the audit for each of them; it times the audit of a
-graph of 600 kernels; and it runs the bad version of every fixture under other means that one could trust instead:
+It hands tensors to kernels of every kind that an engine launches and asks the audit for each of them; it times the
+audit of a graph of 600 kernels; and it runs the bad version of every fixture under other means that one could trust:
 
 * comparing results with eager, which is what a test of an engine does;
 * NVIDIA's `compute-sanitizer --tool memcheck`;
@@ -26,6 +27,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -202,15 +204,15 @@ def _with_liveness(path: Path) -> None:
     original = torch.cuda.graph
 
     def graph(*arguments: Any, **options: Any) -> Any:
-        return original(*arguments, **{"check_input_liveness": True, **options})  # type: ignore[arg-type]
+        return original(*arguments, **{"check_input_liveness": True, **options})
 
-    torch.cuda.graph = graph  # type: ignore[assignment, misc]
+    torch.cuda.graph = graph
     _plain(path)
 
 
 def _with_memory_debug(path: Path) -> None:
     try:
-        from torch_cudagraph_debug.memory_debug import MemoryProbe
+        MemoryProbe = import_module("torch_cudagraph_debug.memory_debug").MemoryProbe  # noqa: N806 - a class
     except ImportError:
         print("NOT INSTALLED")
         return
@@ -251,7 +253,7 @@ def _pointers(path: Path) -> None:
     events: list[Mapping[str, Any]] = []
     watch = Watch(torch, _addresses, events.append, str(Path(__file__).parent))
     watch.install()
-    found = {name: seen for name, seen in _kinds(torch, watch)}
+    found = dict(_kinds(torch, watch))
     told: dict[str, Any] = {"found": found, "milliseconds": _cost(torch, watch), "identity": _identity(torch, watch)}
     told["all"] = all(isinstance(seen, str) or seen for seen in found.values()) and all(told["identity"].values())
     path.write_text(json.dumps(told), encoding="utf-8")
@@ -281,7 +283,7 @@ def _kinds(torch: Any, watch: Watch) -> Iterator[tuple[str, bool | str]]:
     steps: dict[str, tuple[Callable[[], object], dict[str, Any]]] = {
         "elementwise": (lambda: torch.add(x, y, out=out), {"x": x, "y": y, "out": out}),
         "strided elementwise": (lambda: torch.add(x[::2], y[1::2], out=out[: 1 << 19]), {"x": x, "y": y, "out": out}),
-        "reduction": (lambda: x.sum(), {"x": x}),
+        "reduction": (x.sum, {"x": x}),
         "gather": (lambda: torch.gather(x, 0, index), {"x": x, "index": index}),
         "layer norm": (
             lambda: torch.nn.functional.layer_norm(normal, (1024,), weight),
@@ -290,16 +292,16 @@ def _kinds(torch: Any, watch: Watch) -> Iterator[tuple[str, bool | str]]:
         "cuBLAS matmul": (lambda: a @ b, {"a": a, "b": b}),
         "attention": (lambda: attend(q, k, v), {"q": q, "k": k, "v": v}),
         "memcpy node": (lambda: target.copy_(x), {"source": x, "target": target}),
-        "memset node": (lambda: cleared.zero_(), {"cleared": cleared}),
+        "memset node": (cleared.zero_, {"cleared": cleared}),
     }
     for name, (step, tensors) in steps.items():
         seen = _seen(watch, _captured(torch, step))
         for label, tensor in tensors.items():
             yield f"{name}: {label}", tensor.data_ptr() in seen
     try:
-        step, tensors = _triton(torch, x, y, out)
+        step, tensors = _triton(x, y, out)
         seen = _seen(watch, _captured(torch, step))
-    except Exception as error:  # a machine without a C compiler cannot build Triton's launcher
+    except Exception as error:  # noqa: BLE001 - a machine without a C compiler cannot build Triton's launcher
         yield "Triton kernel", f"not measured: {type(error).__name__}: {error}"[:200]
         return
     for label, tensor in tensors.items():
@@ -316,7 +318,7 @@ def _addresses(graph: Any) -> frozenset[int]:
     return pointers.addresses(graph.raw_cuda_graph())
 
 
-def _triton(torch: Any, x: Any, y: Any, out: Any) -> tuple[Callable[[], object], dict[str, Any]]:
+def _triton(x: Any, y: Any, out: Any) -> tuple[Callable[[], object], dict[str, Any]]:
     import importlib.util
 
     source = (
@@ -328,7 +330,8 @@ def _triton(torch: Any, x: Any, y: Any, out: Any) -> tuple[Callable[[], object],
     path = Path(tempfile.mkdtemp(prefix="graphlint-")) / "add.py"
     path.write_text(source, encoding="utf-8")  # Triton reads a kernel's source from its file
     spec = importlib.util.spec_from_file_location("add", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     size = x.numel()
@@ -406,13 +409,14 @@ def _markdown(told: Mapping[str, Any]) -> Iterator[str]:
     device, pointers = told["device"], told["pointers"]
     yield "# What finds these hazards"
     yield ""
-    yield f"Measured on {device['name']}, driver {device['driver']}, torch {device['torch']} by `python -m graphlint.validation.campaign`."
+    yield f"Measured on {device['name']}, driver {device['driver']}, torch {device['torch']}"
+    yield "by `python -m graphlint.validation.campaign`."
     yield ""
     yield "## The bad version of each fixture, default allocator"
     yield ""
     yield "*Compared*: results against eager, as a test would. *-*: ran to its end and reported nothing."
     yield ""
-    yield "| fixture | compared | compute-sanitizer memcheck | `check_input_liveness` | torch-cudagraph-debug, memory probe |"
+    yield "| fixture | compared | compute-sanitizer memcheck | `check_input_liveness` | torch-cudagraph-debug |"
     yield "| --- | --- | --- | --- | --- |"
     for row in told["tools"]:
         cells = (row[key].replace("|", "\\|") for key in ("compare", "sanitizer", "liveness", "memory-debug"))
@@ -430,8 +434,9 @@ def _markdown(told: Mapping[str, Any]) -> Iterator[str]:
         yield f"| {name} | {'yes' if holds else 'NO'} |"
     cost = pointers.get("milliseconds", {})
     yield ""
-    yield f"A graph of {cost.get('kernels')} kernels: {cost.get('read')} ms to read, {cost.get('audit')} ms to audit before a replay,"
-    yield f"{cost.get('audit with history')} ms where something was freed since its capture and the allocator's history has to be asked."
+    yield f"A graph of {cost.get('kernels')} kernels takes {cost.get('read')} ms to read when its capture ends, and"
+    yield f"{cost.get('audit')} ms to audit before a replay; {cost.get('audit with history')} ms where something was"
+    yield "freed since its capture, so that the allocator's history has to be asked."
 
 
 def _last(text: str) -> str:

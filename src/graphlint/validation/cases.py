@@ -19,8 +19,8 @@ modules, and a `fixture.toml`:
     replace = "self._retired.append(self.buffer)"
     with = "pass"
 
-A line that a rule reports ends in `# hazard: <rule>`. These markers are stripped before anything else reads the text: no
-run, no analysis and no comparison sees them. A marker in `fixed` is a hazard that the case's own rewrite leaves alone.
+A line that a rule reports ends in `# hazard: <rule>`. These markers are stripped before anything else reads the
+text: no run, no analysis and no comparison sees them. A marker in `fixed` is a hazard that the case's own rewrite leaves alone.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ _SCHEMA = Table(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """One fixture."""
 
@@ -163,10 +163,9 @@ class Case:
         wrong = next(wrong for wrong in self.wrong if wrong.name == variant)
         files = dict(self.files(FIXED))
         before = files.get(wrong.file, b"").decode()
-        if before.count(wrong.replace) != 1:
-            raise CaseError(
-                f"{self.folder / wrong.file}: the text that {variant!r} replaces is there {before.count(wrong.replace)} times"
-            )
+        times = before.count(wrong.replace)
+        if times != 1:
+            raise CaseError(f"{self.folder / wrong.file}: the text that {variant!r} replaces is there {times} times")
         files[wrong.file] = before.replace(wrong.replace, wrong.by).encode()
         return files
 

@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> None:
     """Run a variant, or describe the device."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if arguments == ["--device"]:
-        print(json.dumps(device()))
+        sys.stdout.write(json.dumps(device()))
         return
     folder, entry, events = arguments
     with open(events, "ab", buffering=0) as stream:
@@ -54,7 +54,7 @@ def run(folder: Path, entry: str, emit: Emit) -> None:
         from graphlint.validation import pointers
 
         torch.cuda.init()
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, the parent has to hear of it
         _give_up(emit, error)
 
     def read(graph: Any) -> frozenset[int]:
@@ -62,7 +62,7 @@ def run(folder: Path, entry: str, emit: Emit) -> None:
 
     try:
         raised = observe(torch, read, folder.resolve(), entry, emit)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - as above
         _give_up(emit, error)
     if raised is not None:
         # what the exit would do to a process in this state is of no interest
@@ -113,7 +113,8 @@ def observe(torch: Any, read: Read, home: Path, entry: str, emit: Emit) -> Excep
 def load(path: Path) -> Any:
     """The module in a file, imported under the file's own name."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)

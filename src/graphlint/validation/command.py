@@ -37,7 +37,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--report", type=click.Path(file_okay=False, path_type=Path), help="Write the record of this run to a folder."
 )
-@click.option("--debug", is_flag=True, hidden=True)
+@click.option("--debug", is_flag=True, hidden=True, expose_value=False)
 @click.pass_context
 def validate(
     context: click.Context,
@@ -50,7 +50,6 @@ def validate(
     json_: Path | None,
     html: Path | None,
     report: Path | None,
-    debug: bool,
 ) -> None:
     """Show the hazards of the fixtures on a GPU, and that their rewrites end them.
 
@@ -59,7 +58,6 @@ def validate(
     """
     from graphlint.validation import cases, outcome, page, record, rewriting, runner
 
-    del debug
     try:
         found = cases.discover(fixtures, rules)
     except cases.CaseError as error:
@@ -70,10 +68,7 @@ def validate(
     if "error" in device:
         click.echo(f"nothing was validated: {device['error']}", err=True)
         context.exit(FAILED)
-    click.echo(
-        f"{device['devices']} x {device['name']}, driver {device['driver']}, torch {device['torch']}, CUDA {device['cuda']}",
-        err=True,
-    )
+    click.echo("{devices} x {name}, driver {driver}, torch {torch}, CUDA {cuda}".format_map(device), err=True)
     begin = time.monotonic()
     compared = {case.title: rewriting.compare(case) for case in found}
     rewritten = {title: each.files for title, each in compared.items() if each.files is not None}

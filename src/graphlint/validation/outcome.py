@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import json
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping, Sequence
@@ -50,7 +50,7 @@ class Outcome:
     """All of it."""
 
     device: Mapping[str, Any]
-    when: datetime.datetime
+    when: dt.datetime
     seconds: float
     cases: tuple[CaseOutcome, ...]
 
@@ -75,7 +75,7 @@ def gather(
         runs.setdefault(each.run.case.title, []).append(each)
     return Outcome(
         device,
-        datetime.datetime.now(datetime.timezone.utc),
+        dt.datetime.now(dt.timezone.utc),
         seconds,
         tuple(
             CaseOutcome(case, compared[case.title], tuple(runs.get(case.title, ())), skipped.get(case.title, ""))
@@ -96,11 +96,11 @@ def as_data(outcome: Outcome, *, events: bool = False) -> dict[str, Any]:
         "when": outcome.when.isoformat(timespec="seconds"),
         "seconds": round(outcome.seconds),
         "confirmed": outcome.confirmed,
-        "cases": [_case(case, events) for case in outcome.cases],
+        "cases": [_case(case, events=events) for case in outcome.cases],
     }
 
 
-def _case(case: CaseOutcome, events: bool) -> dict[str, Any]:
+def _case(case: CaseOutcome, *, events: bool) -> dict[str, Any]:
     return {
         "rule": case.case.rule,
         "case": case.case.name,
@@ -111,11 +111,11 @@ def _case(case: CaseOutcome, events: bool) -> dict[str, Any]:
         "skipped": case.skipped or None,
         "sources": case.case.digest(),
         "rewritten": None if case.compared.files is None else digest(case.compared.files),
-        "runs": [_run(done, events) for done in case.done],
+        "runs": [_run(done, events=events) for done in case.done],
     }
 
 
-def _run(done: Done, events: bool) -> dict[str, Any]:
+def _run(done: Done, *, events: bool) -> dict[str, Any]:
     told: dict[str, Any] = {
         "variant": done.run.variant,
         "setting": done.run.setting.value,

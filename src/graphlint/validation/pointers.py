@@ -1,10 +1,10 @@
 """Every device address that a captured graph holds, read back from its nodes.
 
 A graph is a list of nodes with their arguments baked in. The arguments of a kernel node are bytes of known sizes; what
-among them is an address is not known, so every aligned 8-byte word counts that falls into a block of torch's allocator: plain
-pointers, pointers in structures that are passed by value, and the 64-byte descriptors of tensor copies alike. Kernels
-of cuBLAS pass one packed buffer instead of an array of arguments; both forms are read. Memory copies and memory sets
-name their addresses.
+among them is an address is not known, so every aligned 8-byte word counts that falls into a block of torch's allocator:
+plain pointers, pointers in structures that are passed by value, and the 64-byte descriptors of tensor copies alike.
+Kernels of cuBLAS pass one packed buffer instead of an array of arguments; both forms are read. Memory copies and memory
+sets name their addresses.
 
 Not seen: addresses that lie in device memory themselves, such as tables of pointers.
 """

@@ -1,6 +1,6 @@
 """What a fixture's `observe(probe)` is handed: it shows the probe what happens, and the suite judges.
 
-The probe raises nothing of its own and returns plain values, so that a fixture reads like a program and not like a test.
+The probe raises nothing of its own and returns plain values, so that a fixture reads like a program, not like a test.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Probe:
         self._watch.sample(f"check: {name}")
 
     def canary(self, like: Any) -> Any:
-        """A tensor of a known value, as large as another one: whoever writes to it writes to memory that is not theirs."""
+        """A tensor of a known value, as large as another: who writes to it writes to memory that is not theirs."""
         copies = tuple(self._torch.full_like(like, CANARY) for _ in range(COPIES))
         self._canaries.append(copies)
         return copies[0]

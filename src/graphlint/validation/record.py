@@ -1,8 +1,8 @@
 """The record of real runs, kept in the repository: what was observed, on which GPU, and whether it still holds.
 
-`graphlint validate --report docs/validation` writes it. A run replaces what the record says of the cases that were run and
-leaves the rest, so that a case for two GPUs, run once elsewhere, stays observed. An entry holds as long as the content hash
-of its case is what it was; a case that was edited since counts as unvalidated until somebody runs it again.
+`graphlint validate --report docs/validation` writes it. A run replaces what the record says of the cases that were run
+and leaves the rest, so that a case for two GPUs, run once elsewhere, stays observed. An entry holds as long as the
+content hash of its case is what it was; a case that was edited since counts as unvalidated until it is run again.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ CONFIRMED = "confirmed"
 class Standing:
     """What the record says of some cases."""
 
-    holds: bool
-    """Whether every one of them was confirmed and none has changed since."""
     text: str
     """In words: `observed on NVIDIA H200, torch 2.11.0+cu130, 2026-12-01`, or `unvalidated: ...`."""
+    holds: bool = False
+    """Whether every one of them was confirmed and none has changed since."""
 
 
 def write(folder: Path, outcome: Outcome) -> None:
@@ -62,17 +62,18 @@ def standing(entries: Mapping[str, Any], cases: Iterable[Case]) -> Standing:
     for case in cases:
         entry = entries.get(case.title)
         if entry is None:
-            return Standing(False, f"unvalidated: {case.title} was never run")
+            return Standing(f"unvalidated: {case.title} was never run")
         date = entry["when"][:10]
         if entry["sources"] != case.digest():
-            return Standing(False, f"unvalidated: {case.title} has changed since it was run on {date}")
+            return Standing(f"unvalidated: {case.title} has changed since it was run on {date}")
         if entry["verdict"] != CONFIRMED:
-            return Standing(False, f"unvalidated: {case.title} was {entry['verdict']} on {date}")
+            return Standing(f"unvalidated: {case.title} was {entry['verdict']} on {date}")
         confirmed.append(entry)
     if not confirmed:
-        return Standing(False, "unvalidated: no case shows it on a GPU")
+        return Standing("unvalidated: no case shows it on a GPU")
     last = max(confirmed, key=lambda entry: str(entry["when"]))
-    return Standing(True, f"observed on {last['device']['name']}, torch {last['device']['torch']}, {last['when'][:10]}")
+    text = f"observed on {last['device']['name']}, torch {last['device']['torch']}, {last['when'][:10]}"
+    return Standing(text, holds=True)
 
 
 def _summary(entries: Mapping[str, Any]) -> str:
@@ -80,9 +81,9 @@ def _summary(entries: Mapping[str, Any]) -> str:
         "# What a GPU showed",
         "",
         f"Written by `graphlint validate --report docs/validation`; the runs themselves are in [`{RECORD}`]({RECORD}),",
-        f"the last run as a page in [`{PAGE}`]({PAGE}). *bad* counts the runs of the hazardous version that showed the declared",
-        "symptom and no other, *fixed* those of the rewritten version that showed nothing while every pointer of its graphs was audited,",
-        "*wrong* the rewrites made wrong on purpose that the suite rejected.",
+        f"the last run as a page in [`{PAGE}`]({PAGE}). *bad* counts the runs of the hazardous version that showed the",
+        "declared symptom and no other, *fixed* those of the rewritten version that showed nothing while every pointer",
+        "of its graphs was audited, *wrong* the rewrites made wrong on purpose that the suite rejected.",
         "",
         "| rule | case | default | expandable segments | bad | fixed | wrong | rewrite | on |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",

@@ -1,7 +1,7 @@
 """What the codemod makes of a case's bad version, now and in memory.
 
-The GPU run is of use without the linter's own dependencies, as on a machine that has torch and no package index. There the comparison
-is not made, and the result says so: it never counts as passed.
+The GPU run is of use without the linter's own dependencies, as on a machine that has torch and no package index. There
+the comparison is not made, and the result says so: it never counts as passed.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def compare(case: Case) -> Compared:
         files = rewritten(case)
     except ImportError as error:
         return Compared(None, None, f"not checked: {error.name or error} is not installed")
-    except Exception as error:  # whatever stops the linter must not stop the GPU from being asked
-        return Compared(None, False, f"the codemod failed: {type(error).__name__}: {error}")
+    except Exception as error:  # noqa: BLE001 - whatever stops the linter must not stop the GPU from being asked
+        return Compared(None, equal=False, note=f"the codemod failed: {type(error).__name__}: {error}")
     expected = case.files(FIXED)
     given = {name if case.entry else f"{FIXED}.py": content for name, content in files.items()}
     differing = sorted(name for name in {*given, *expected} if given.get(name) != expected.get(name))

@@ -1,8 +1,9 @@
 """Runs cases, each variant in a process of its own, many at a time.
 
-A process that hangs is ended with all that it started, one that crashes is read as far as it wrote, and neither touches another:
-every run has its own folder, its own allocator setting and its own CUDA context.
+A process that hangs is ended with all that it started, one that crashes is read as far as it wrote, and neither touches
+another: every run has its own folder, its own allocator setting and its own CUDA context.
 """
+# ruff: noqa: S603 - the programs that it starts are Python, on files of the fixtures
 
 from __future__ import annotations
 

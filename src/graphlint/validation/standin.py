@@ -2,11 +2,11 @@
 
 It is a model, small enough to read, of the parts of torch that decide about graphs and their memory:
 
-* an **allocator** with pools: a block belongs to the pool of the capture that asked for it, a freed block goes to the next
-  request of its size, a pool of dead graphs can be neither captured into nor erased while a block in it is held;
+* an **allocator** with pools: a block belongs to the pool of the capture that asked for it, a freed block goes to the
+  next request of its size, a pool of dead graphs can be neither captured into nor erased while a block in it is held;
 * **memory** that has contents: operations read and write addresses, whoever owns them by now, and a replay repeats the
-  operations of its capture on the addresses of its capture. So a graph whose scratch was freed overwrites whatever lies there
-  now, here as on a GPU, and a write to memory that was given back is an illegal access;
+  operations of its capture on the addresses of its capture. So a graph whose scratch was freed overwrites whatever lies
+  there now, here as on a GPU, and a write to memory that was given back is an illegal access;
 * **values** as runs `a + b * i` over the elements of a tensor, which is all that fixtures need and makes a tensor of a
   gigabyte as cheap as one of a byte.
 
@@ -15,6 +15,7 @@ Not modelled: expandable segments, splitting of blocks, streams that overlap in 
 `run` loads a fixture with this torch in the place of the real one, under the same watch and with the same probe as on a
 GPU, and returns what they saw beside the trace.
 """
+# ruff: noqa: D102, FBT001, FBT002, SLF001 - torch's names, with torch's meanings and signatures; one model in many classes
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ import tempfile
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType, SimpleNamespace
 from typing import Any
@@ -64,11 +65,21 @@ class Traced:
 
 
 @dataclass(frozen=True)
+class Release:
+    """A call of a function that resets graphs, whether or not any was left for it to reset."""
+
+    before: int
+    """Index of the effect that it comes before."""
+    owner: int
+
+
+@dataclass(frozen=True)
 class Trace:
     """What one run left."""
 
     ended: Ended
     effects: tuple[Traced, ...]
+    releases: tuple[Release, ...]
 
 
 def run(files: Files, entry: str) -> Trace:
@@ -90,8 +101,8 @@ def run(files: Files, entry: str) -> Trace:
         torch = machine.torch()
         with _installed(torch, home), machine.profiled():
             error = observe(torch, machine.read, home, entry, events.append)
-        effects = machine.finish()
-    return Trace(Ended(RAISED if error else 0, time.monotonic() - begin, tuple(events)), effects)
+        effects, releases = machine.finish()
+    return Trace(Ended(RAISED if error else 0, time.monotonic() - begin, tuple(events)), effects, releases)
 
 
 @contextlib.contextmanager
@@ -150,6 +161,7 @@ class Machine:
         self._pools: dict[Pool, PoolState] = {}
         self._slots: dict[int, Slot] = {}
         self._capture: Graph | None = None
+        self._graphs: weakref.WeakSet[Graph] = weakref.WeakSet()
         self._history: list[dict[str, Any]] = []
         self._freed = 0
         self._trace: list[Traced] = []
@@ -199,6 +211,10 @@ class Machine:
         event = {"action": "free_requested", "addr": slot.address, "size": slot.size, "frames": frames}
         self._history.append({**event, "time_us": time.time_ns() // 1000})
         self.tell(Effect.WS_RELEASE, slot.pool, slot.number)
+        if slot.pool == EAGER:
+            for graph in self._graphs:
+                if slot.address in self.read(graph):
+                    self.tell(Effect.KV_RELEASE, graph.pool_id, graph.number)
 
     def empty_cache(self) -> None:
         """Give free memory back to the driver: what nobody holds, of no pool that a graph uses."""
@@ -231,6 +247,7 @@ class Machine:
     def end(self, graph: Graph) -> None:
         """End the capture."""
         self._capture = None
+        self._graphs.add(graph)
         self.tell(Effect.CAPTURE_END, graph.pool_id, graph.number)
 
     def kill(self, graph: Graph) -> None:
@@ -238,6 +255,7 @@ class Machine:
         frame = next(self._frames(), None)
         if frame is not None:
             self._killers.add(frame.f_code)
+        self._graphs.discard(graph)
         self._pools[graph.pool_id].users -= 1
         self.tell(Effect.GRAPH_DEATH, graph.pool_id, graph.number)
 
@@ -322,24 +340,11 @@ class Machine:
         file, line = (frame.f_code.co_filename[len(self._home) + 1 :], frame.f_lineno) if frame else ("", 0)
         self._trace.append(Traced(effect, pool, subject, self._owner(frame), file, line))
 
-    def finish(self) -> tuple[Traced, ...]:
-        """Close the trace: what dies from here on, dies with the process.
-
-        A call that can kill graphs is a release of its object also where no graph is left to kill, so every call of such a
-        function counts as one.
-        """
+    def finish(self) -> tuple[tuple[Traced, ...], tuple[Release, ...]]:
+        """Close the trace: what dies from here on, dies with the process."""
         self._open = False
-        calls = [(index, owner) for index, code, owner in self._calls if code in self._killers]
-        trace = list(self._trace)
-        for index, owner in reversed(calls):
-            if any(each.effect is Effect.GRAPH_DEATH and each.owner == owner for each in trace[index : index + 2]):
-                continue
-            before = trace[index - 1] if index else None
-            trace.insert(
-                index,
-                Traced(Effect.GRAPH_DEATH, None, 0, owner, before.file if before else "", before.line if before else 0),
-            )
-        return tuple(trace)
+        releases = (Release(index, owner) for index, code, owner in self._calls if code in self._killers)
+        return tuple(self._trace), tuple(releases)
 
     @contextlib.contextmanager
     def profiled(self) -> Iterator[None]:
@@ -466,6 +471,8 @@ _TYPES = {
 class Size(tuple[int, ...]):
     """A shape."""
 
+    __slots__ = ()
+
 
 @dataclass(frozen=True)
 class Device:
@@ -502,7 +509,7 @@ class Tensor:
         device: int,
         storage: Storage | None = None,
         start: int = 0,
-    ):
+    ) -> None:
         self._machine = machine
         self.shape = Size(shape)
         self.dtype = dtype
@@ -560,9 +567,8 @@ class Tensor:
     def _write(self, compute: Callable[..., Runs], *operands: Tensor) -> Tensor:
         for operand in operands:
             if operand._device != self._device:
-                raise RuntimeError(
-                    f"Expected all tensors to be on the same device, but found at least two devices, {self.device} and {operand.device}!"
-                )
+                devices = f"{self.device} and {operand.device}"
+                raise RuntimeError(f"Expected all tensors to be on the same device, but found two devices, {devices}!")
         self._machine.launch(Operation(self.ref(), tuple(operand.ref() for operand in operands), compute))
         return self
 
@@ -647,7 +653,7 @@ class Graph:
 
     machine: Machine
 
-    def __new__(cls, keep_graph: bool = False) -> Graph:
+    def __new__(cls, keep_graph: bool = False) -> Graph:  # noqa: PYI034 - `Self` is of Python 3.11
         del keep_graph
         return super().__new__(cls)
 
@@ -778,7 +784,7 @@ def _torch(machine: Machine) -> ModuleType:
 
     @contextlib.contextmanager
     def graph(captured: Graph, pool: Pool | None = None, stream: Any = None) -> Iterator[None]:
-        cuda.empty_cache()  # type: ignore[attr-defined]
+        cuda.empty_cache()
         with on(stream or capture_stream):
             captured.capture_begin(pool)
             try:

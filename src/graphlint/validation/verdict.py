@@ -1,7 +1,7 @@
 """Compares what a run saw with what its fixture declares.
 
-A run of `fixed` has to show nothing: it returns, every check holds, every audit finds each pointer in a live block. A run of
-`bad` has to show the declared symptom and no other. A run of a wrong rewrite has to show anything but nothing.
+A run of `fixed` has to show nothing: it returns, every check holds, every audit finds each pointer in a live block. A
+run of `bad` has to show the declared symptom and no other. A run of a wrong rewrite has to show anything but nothing.
 
 After a crash or an error nothing else counts, since the memory of such a process says little. Stale pointers count
 beside another symptom where the fixture names the function that frees (`freed-by`); the audit then has to name it too.

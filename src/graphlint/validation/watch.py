@@ -7,11 +7,12 @@ replay, and before a reset, each of them must still be the allocation that it wa
 * before a replay all but those of the graph's own pool, where the transients of the capture are free on purpose;
 * before a reset those of its own pool too: what a graph reads goes after the graph.
 
-Blocks that nobody held when the capture ended do not count: they are transients, or words that only look like addresses.
+Blocks that nobody held when the capture ended do not count: they are transients, or words that look like addresses.
 
-That a block is allocated is not enough, since another tensor can have it by now; the allocator's history, which records the
-Python stack of every call that frees, tells the two apart and names the line.
+That a block is allocated is not enough, since another tensor can have it by now; the allocator's history, which records
+the Python stack of every call that frees, tells the two apart and names the line.
 """
+# ruff: noqa: SLF001 - torch's own tools read the allocator's history by these names too
 
 from __future__ import annotations
 
@@ -82,11 +83,13 @@ class Watch:
     """Installs itself in torch, and reports events to `emit` as dictionaries that JSON can hold."""
 
     def __init__(self, torch: Any, read: Read, emit: Callable[[Mapping[str, object]], None], home: str) -> None:
-        """Args:
-        torch: the module.
-        read: reads a graph.
-        emit: takes one event.
-        home: folder of the code under test; of a stack only its frames are told.
+        """Watch a torch.
+
+        Args:
+            torch: the module.
+            read: reads a graph.
+            emit: takes one event.
+            home: folder of the code under test; of a stack only its frames are told.
         """
         self._torch = torch
         self._read = read
@@ -194,7 +197,8 @@ class Watch:
     def _watched_erase(self, erase: Callable[[], None]) -> Callable[[], None]:
         def empty_cache() -> None:
             if self._erased or self._torch.cuda.is_current_stream_capturing():
-                return erase()
+                erase()
+                return
             live: dict[Pool, int] = {}
             for block in self.blocks():
                 if block.held and block.pool != EAGER:
@@ -202,7 +206,7 @@ class Watch:
             erase()
             for pool, size in live.items():
                 if not self.reserved(pool):
-                    # from here on the allocator reads freed memory whenever it touches those blocks: look at nothing any more
+                    # From here on the allocator reads freed memory whenever it touches those blocks: look no more.
                     self._erased = True
                     self._emit({"event": "erased", "pool": pool, "size": size})
             self.sample("empty_cache")
@@ -227,7 +231,7 @@ class Watch:
         )
 
     def _one_device(self) -> bool:
-        """Whether the counters of the current device are those of all; where they are not, each look at them differs."""
+        """Whether the counters of the current device are those of all; else each look at them differs from the last."""
         return int(self._torch.cuda.device_count()) == 1
 
     def _history(self, since: int) -> list[Mapping[str, Any]]:
@@ -279,10 +283,10 @@ def watched_graph(base: type, watch: Watch) -> type:
     """A `torch.cuda.CUDAGraph` that keeps its graph and tells a watch what happens to it."""
 
     class CUDAGraph(base):  # type: ignore[misc]
-        def __new__(cls, keep_graph: bool = False) -> CUDAGraph:
+        def __new__(cls, keep_graph: bool = False) -> CUDAGraph:  # noqa: ARG004, FBT001, FBT002, PYI034 - as torch's
             return super().__new__(cls, keep_graph=True)  # type: ignore[no-any-return]
 
-        def __init__(self, keep_graph: bool = False) -> None:
+        def __init__(self, keep_graph: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - as torch's
             super().__init__(keep_graph=True)
 
         def capture_end(self) -> None:
