@@ -233,11 +233,11 @@ def flow_(function: str, paths: tuple[str, ...], **options: Any) -> None:
 @_debug
 def why_(place: str, **options: Any) -> None:
     """Show what is known of a line, and why there is no finding."""
-    from graphlint import explain
-
     path, _, row = place.rpartition(":")
     if not path or not row.isdecimal():
         raise click.UsageError(f"{place!r} is not of the form PATH:LINE")
+    from graphlint import explain
+
     _, rules, inputs = _inputs((path,), options)
     _write(explain.why(inputs, rules, inputs.selection.report[0], int(row)))
 
