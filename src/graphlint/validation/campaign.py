@@ -44,9 +44,7 @@ _NO = "-"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, and write the tables."""
-    parser = argparse.ArgumentParser(
-        prog="python -m graphlint.validation.campaign", description=__doc__.splitlines()[0]
-    )  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(prog="python -m graphlint.validation.campaign")
     parser.add_argument("--fixtures", type=Path, default=Path("fixtures"))
     parser.add_argument("--report", type=Path)
     parser.add_argument("--jobs", type=int, default=8)
@@ -61,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"nothing was measured: {device['error']}", file=sys.stderr)
         return 2
     found = [case for case in cases.discover(given.fixtures, given.rules) if case.devices <= device["devices"]]
-    pointers = _measured("pointers")
+    pointers = measured("pointers")
     print(json.dumps(pointers, indent=1))
     with tempfile.TemporaryDirectory(prefix="graphlint-") as place, ThreadPoolExecutor(given.jobs) as pool:
         rows = list(pool.map(lambda case: _case(case, Path(place)), found))
@@ -236,7 +234,8 @@ def _with_memory_debug(path: Path) -> None:
 # ------------------------------------------------------------------------------------------------------- pointers
 
 
-def _measured(what: str) -> dict[str, Any]:
+def measured(what: str) -> dict[str, Any]:
+    """What a process of its own measures: `pointers` is the only such measurement."""
     with tempfile.NamedTemporaryFile(prefix="graphlint-", suffix=".json") as file:
         done = _inside(what, file.name)
         try:

@@ -19,8 +19,9 @@ modules, and a `fixture.toml`:
     replace = "self._retired.append(self.buffer)"
     with = "pass"
 
-A line that a rule reports ends in `# hazard: <rule>`. These markers are stripped before anything else reads the
-text: no run, no analysis and no comparison sees them. A marker in `fixed` is a hazard that the case's own rewrite leaves alone.
+A line that a rule reports ends in `# hazard: <rule>`. These markers are stripped before anything else reads the text:
+no run, no analysis and no comparison sees them. A marker in `fixed` is a hazard that the case's own rewrite leaves
+alone.
 """
 
 from __future__ import annotations

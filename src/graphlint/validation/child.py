@@ -71,7 +71,20 @@ def run(folder: Path, entry: str, emit: Emit) -> None:
         os._exit(RAISED)
 
 
-def observe(torch: Any, read: Read, home: Path, entry: str, emit: Emit) -> Exception | None:
+def load(path: Path) -> Any:
+    """The module in a file, imported under the file's own name."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def observe(
+    torch: Any, read: Read, home: Path, entry: str, emit: Emit, import_: Callable[[Path], Any] = load
+) -> Exception | None:
     """Run `observe` of a module, watched; returns what the code under test raised, if it did.
 
     Args:
@@ -80,6 +93,7 @@ def observe(torch: Any, read: Read, home: Path, entry: str, emit: Emit) -> Excep
         home: the folder of the code under test.
         entry: its module that defines `observe`.
         emit: takes the events.
+        import_: imports the module.
     """
     watch = Watch(torch, read, emit, str(home))
     watch.install()
@@ -88,7 +102,7 @@ def observe(torch: Any, read: Read, home: Path, entry: str, emit: Emit) -> Excep
     sys.dont_write_bytecode = True
     emit({"event": "start"})
     try:
-        load(home / entry).observe(probe)
+        import_(home / entry).observe(probe)
         torch.cuda.synchronize()
         probe.look("end")
         torch.cuda.synchronize()
@@ -108,17 +122,6 @@ def observe(torch: Any, read: Read, home: Path, entry: str, emit: Emit) -> Excep
         return error
     emit({"event": "end"})
     return None
-
-
-def load(path: Path) -> Any:
-    """The module in a file, imported under the file's own name."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def device() -> dict[str, object]:

@@ -20,6 +20,7 @@ GPU, and returns what they saw beside the trace.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import math
 import sys
@@ -29,12 +30,12 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, FrameType, ModuleType, SimpleNamespace
-from typing import Any
+from types import FrameType, FunctionType, ModuleType, SimpleNamespace
+from typing import Any, cast
 
 from graphlint.effects import Effect
 from graphlint.validation.cases import Files
-from graphlint.validation.child import RAISED, observe
+from graphlint.validation.child import RAISED, load, observe
 from graphlint.validation.verdict import Ended
 from graphlint.validation.watch import EAGER, Pool
 
@@ -99,8 +100,8 @@ def run(files: Files, entry: str) -> Trace:
         home = Path(place).resolve()
         machine = Machine(str(home))
         torch = machine.torch()
-        with _installed(torch, home), machine.profiled():
-            error = observe(torch, machine.read, home, entry, events.append)
+        with _installed(torch, home):
+            error = observe(torch, machine.read, home, entry, events.append, machine.import_)
         effects, releases = machine.finish()
     return Trace(Ended(RAISED if error else 0, time.monotonic() - begin, tuple(events)), effects, releases)
 
@@ -165,8 +166,9 @@ class Machine:
         self._history: list[dict[str, Any]] = []
         self._freed = 0
         self._trace: list[Traced] = []
-        self._calls: list[tuple[int, CodeType, int]] = []
-        self._killers: set[CodeType] = set()
+        self._calls: list[tuple[int, FunctionType, int]] = []
+        self._running: list[tuple[FunctionType, int]] = []
+        self._killers: set[FunctionType] = set()
         self._open = True
         self._owners: dict[int, tuple[int, weakref.ref[object]]] = {}
         self.device = 0
@@ -252,9 +254,8 @@ class Machine:
 
     def kill(self, graph: Graph) -> None:
         """A graph gives its pool up."""
-        frame = next(self._frames(), None)
-        if frame is not None:
-            self._killers.add(frame.f_code)
+        if self._running:
+            self._killers.add(self._running[-1][0])
         self._graphs.discard(graph)
         self._pools[graph.pool_id].users -= 1
         self.tell(Effect.GRAPH_DEATH, graph.pool_id, graph.number)
@@ -338,33 +339,49 @@ class Machine:
             return
         frame = next(self._frames(), None)
         file, line = (frame.f_code.co_filename[len(self._home) + 1 :], frame.f_lineno) if frame else ("", 0)
-        self._trace.append(Traced(effect, pool, subject, self._owner(frame), file, line))
+        owner = self._running[-1][1] if self._running else 0
+        self._trace.append(Traced(effect, pool, subject, owner, file, line))
 
     def finish(self) -> tuple[tuple[Traced, ...], tuple[Release, ...]]:
         """Close the trace: what dies from here on, dies with the process."""
         self._open = False
-        releases = (Release(index, owner) for index, code, owner in self._calls if code in self._killers)
+        releases = (Release(index, owner) for index, function, owner in self._calls if function in self._killers)
         return tuple(self._trace), tuple(releases)
 
-    @contextlib.contextmanager
-    def profiled(self) -> Iterator[None]:
-        """Note every call of a method of the fixture."""
+    def import_(self, path: Path) -> Any:
+        """The module in a file, its classes' methods and those of what it imports wrapped to note their calls.
 
-        def called(frame: FrameType, event: str, _: object) -> None:
-            if event == "call" and frame.f_code.co_filename.startswith(self._home):
-                self._calls.append((len(self._trace), frame.f_code, self._owner(frame)))
+        A profiler would note them too, and would keep the locals of every frame alive while it does.
+        """
+        module = load(path)
+        for name, loaded in list(sys.modules.items()):
+            if str(getattr(loaded, "__file__", None)).startswith(self._home):
+                for found in list(vars(loaded).values()):
+                    if isinstance(found, type) and found.__module__ == name:
+                        self._note(found)
+        return module
 
-        before = sys.getprofile()
-        sys.setprofile(called)
-        try:
-            yield
-        finally:
-            sys.setprofile(before)
+    def _note(self, found: type) -> None:
+        for name, member in list(vars(found).items()):
+            if isinstance(member, FunctionType):
+                setattr(found, name, self._noted(member))
+            elif isinstance(member, classmethod):
+                setattr(found, name, classmethod(self._noted(cast(FunctionType, member.__func__))))
 
-    def _owner(self, frame: FrameType | None) -> int:
-        owner = frame.f_locals.get("self") if frame is not None else None
-        if owner is None:
-            return 0
+    def _noted(self, function: FunctionType) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def noted(owner: object, *arguments: Any, **options: Any) -> Any:
+            number = self._number(owner)
+            self._calls.append((len(self._trace), function, number))
+            self._running.append((function, number))
+            try:
+                return function(owner, *arguments, **options)
+            finally:
+                self._running.pop()
+
+        return noted
+
+    def _number(self, owner: object) -> int:
         known = self._owners.get(id(owner))
         if known is None or known[1]() is not owner:  # an address is used again, a number is not
             known = self._owners[id(owner)] = (next(self._numbers), weakref.ref(owner))

@@ -62,6 +62,7 @@ class Judged:
     verdict: Verdict
     reason: str
     failures: tuple[Failure, ...]
+    """How it ended first, stale pointers last."""
     audits: int
     """Audits before a replay or a reset."""
     pointers: int
@@ -76,7 +77,7 @@ def judge(variant: str, symptom: Symptom | None, ended: Ended) -> Judged:
         symptom: what bad has to show; of no use for other variants.
         ended: the run.
     """
-    failures = tuple(_failures(ended))
+    failures = tuple(sorted(_failures(ended), key=lambda failure: failure.kinds == {Kind.STALE}))
     audits = [event for event in ended.events if event["event"] == "audit"]
 
     def verdict(verdict: Verdict, reason: str) -> Judged:
@@ -103,7 +104,7 @@ def judge(variant: str, symptom: Symptom | None, ended: Ended) -> Judged:
 
 
 def _failures(ended: Ended) -> Iterable[Failure]:
-    """What the run shows, the worst first."""
+    """What the run shows: how it ended, then the rest as it was seen."""
     errors = [event for event in ended.events if event["event"] == "error"]
     for event in errors:
         kinds = {Kind.ERROR, Kind.CRASH} if event["device"] else {Kind.ERROR}
