@@ -102,7 +102,21 @@ def test_a_fix_that_leads_to_another_finding_is_refused() -> None:
     make("a.py", "worse()\n")
     outcome = fix()
     assert outcome.changes == {}
-    assert reasons(outcome) == ["it leads to risky-call at a.py:3: danger() is risky"]
+    assert reasons(outcome) == ["it leads to risky-call at a.py:3: decide() is risky"]
+
+
+def test_a_finding_of_the_same_rule_that_a_fix_uncovers_is_fixed_with_it_or_neither_is() -> None:
+    make("a.py", "layered()\n")
+    outcome = fix()
+    assert texts(outcome) == {"a.py": "calm()\n"}
+    assert [(each.finding.message, each.row) for each in outcome.applied] == [
+        ("layered() is risky", 3),
+        ("danger() is risky", 3),
+    ]
+    make("a.py", "deep()\n")
+    outcome = fix()
+    assert outcome.changes == {}
+    assert reasons(outcome) == ["it leads to risky-call at a.py:3: worse() is risky"]
 
 
 def test_a_finding_that_the_rule_trades_for_is_accepted_and_reported_by_its_own_rule() -> None:

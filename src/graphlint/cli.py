@@ -162,7 +162,7 @@ def fix_(paths: tuple[str, ...], *, diff: bool, unsafe_fixes: bool, **options: A
     else:
         writing.write(outcome.changes)
         _print_findings(outcome.report.findings, outcome.report, rules, options)
-    _say_fixes(outcome, inputs, would="would fix" if diff else "fixed")
+    _say_fixes(outcome, would="would fix" if diff else "fixed")
     _say_warnings(inputs, outcome.report, options)
     _say(_summary(inputs, outcome.report, unsafe=unsafe_fixes))
     return 1 if diff and outcome.changes else _exit_code(outcome.report, settings)
@@ -325,21 +325,15 @@ def _say_warnings(inputs: Inputs, report: Report, options: Mapping[str, Any]) ->
             _say(call)
 
 
-def _say_fixes(outcome: Outcome, inputs: Inputs, would: str) -> None:
-    for finding in outcome.applied:
-        assert finding.fix is not None
-        _say(
-            f"{_row(finding, inputs)}: {would} {finding.rule}: {finding.fix.title} ({finding.fix.applicability.value})"
-        )
-        for condition in finding.fix.conditions:
+def _say_fixes(outcome: Outcome, *, would: str) -> None:
+    for applied in outcome.applied:
+        finding, fix = applied.finding, applied.finding.fix
+        assert fix is not None
+        _say(f"{finding.path}:{applied.row}: {would} {finding.rule}: {fix.title} ({fix.applicability.value})")
+        for condition in fix.conditions:
             _say(f"  - {condition}")
     for refusal in outcome.refused:
-        finding = refusal.finding
-        _say(f"{_row(finding, inputs)}: not fixed: {finding.rule}: {refusal.reason}")
-
-
-def _row(finding: Finding, inputs: Inputs) -> str:
-    return f"{finding.path}:{inputs.sources[finding.path].row(finding.span.start)}"
+        _say(f"{refusal.finding.path}:{refusal.row}: not fixed: {refusal.finding.rule}: {refusal.reason}")
 
 
 def _summary(inputs: Inputs, report: Report, *, unsafe: bool = False) -> str:

@@ -28,10 +28,21 @@ Identity = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True)
+class Applied:
+    """A fix that was applied."""
+
+    finding: Finding
+    row: int
+    """Where it was found: a row of the file as it was just before."""
+
+
+@dataclass(frozen=True)
 class Refusal:
     """A fix that was not applied although it was asked for."""
 
     finding: Finding
+    row: int
+    """Where it stands now, after the fixes that were applied."""
     reason: str
 
 
@@ -42,7 +53,7 @@ class Outcome:
     report: Report
     """What remains of the rules that were asked for."""
     changes: Mapping[str, Change]
-    applied: tuple[Finding, ...]
+    applied: tuple[Applied, ...]
     refused: tuple[Refusal, ...]
 
 
@@ -62,8 +73,8 @@ def fix(inputs: Inputs, rules: Sequence[Rule], *, unsafe: bool = False) -> Outco
     every = registry.rules()
     asked = {rule.name for rule in rules}
     now, report = inputs, check.judge(inputs, every)
-    applied: list[Finding] = []
-    refused: dict[Identity, Refusal] = {}
+    applied: list[Applied] = []
+    refused: dict[Identity, str] = {}
 
     def ready() -> list[Finding]:
         return [
@@ -76,25 +87,25 @@ def fix(inputs: Inputs, rules: Sequence[Rule], *, unsafe: bool = False) -> Outco
         batch = _apart(ready(), now)
         if not batch:
             break
-        attempt = _attempt(batch, now, report, every)
-        if isinstance(attempt, tuple):
-            now, report = attempt
-            applied += batch
+        attempt = _attempt(batch, now, report, every, unsafe=unsafe)
+        if not isinstance(attempt, str):
+            now, report = attempt.inputs, attempt.report
+            applied += attempt.applied
             continue
         for identity in dict.fromkeys(map(_identity, batch)):
             # One of them is to blame. Each alone, and as it looks after the ones before it.
             alone = next((finding for finding in ready() if _identity(finding) == identity), None)
             if alone is None:
                 continue
-            attempt = _attempt([alone], now, report, every)
-            if isinstance(attempt, tuple):
-                now, report = attempt
-                applied.append(alone)
+            attempt = _attempt([alone], now, report, every, unsafe=unsafe)
+            if isinstance(attempt, str):
+                refused[identity] = attempt
             else:
-                refused[identity] = Refusal(alone, attempt)
+                now, report = attempt.inputs, attempt.report
+                applied += attempt.applied
     else:
         for finding in ready():
-            refused[_identity(finding)] = Refusal(finding, f"its fix still applies after {ROUNDS} rounds")
+            refused[_identity(finding)] = f"its fix still applies after {ROUNDS} rounds"
     remaining = tuple(finding for finding in report.findings if finding.rule in asked or not _is_rule(finding, every))
     return Outcome(
         replace(report, findings=remaining),
@@ -104,7 +115,11 @@ def fix(inputs: Inputs, rules: Sequence[Rule], *, unsafe: bool = False) -> Outco
             if source is not inputs.sources[path] and source.content != inputs.sources[path].content
         },
         tuple(applied),
-        tuple(refused.values()),
+        tuple(
+            Refusal(finding, now.sources[finding.path].row(finding.span.start), refused[_identity(finding)])
+            for finding in remaining
+            if _identity(finding) in refused
+        ),
     )
 
 
@@ -173,10 +188,37 @@ def _is_applicable(findings: Sequence[Finding], inputs: Inputs) -> bool:
     return True
 
 
+@dataclass(frozen=True)
+class _Attempt:
+    """The files after some fixes that hold, and what is found in them."""
+
+    inputs: Inputs
+    report: Report
+    applied: tuple[Applied, ...]
+
+
 def _attempt(
-    batch: Sequence[Finding], inputs: Inputs, report: Report, every: Sequence[Rule]
-) -> tuple[Inputs, Report] | str:
-    """The files and the report after the fixes of `batch`, or why the fix (if it is one) must not be applied."""
+    batch: Sequence[Finding],
+    inputs: Inputs,
+    report: Report,
+    every: Sequence[Rule],
+    *,
+    unsafe: bool,
+    before: tuple[Applied, ...] = (),
+) -> _Attempt | str:
+    """The state after the fixes of `batch`, or why its fix (if it is one) must not be applied.
+
+    A function can hold one rule's hazard several times over, of which one is reported at a place. Where a fix brings
+    the next one to light, that one's fix is tried as well: all of them hold, or none is applied.
+
+    Args:
+        batch: findings whose fixes leave each other alone.
+        inputs: the files that they were found in.
+        report: what was found before the first of the fixes.
+        every: all rules.
+        unsafe: as in `fix`.
+        before: the fixes that are in `inputs` already and stand or fall with those of `batch`.
+    """
     given = frozenset(inputs.selection.report)
     changed: dict[str, Source] = {}
     for path, wanted in sorted(_edits(batch).items()):
@@ -186,19 +228,29 @@ def _attempt(
             changed[path] = Source(path, edits.apply(wanted, inputs.sources[path].content))
         except OverlapError as error:
             return f"its edits overlap: {error}"
-    after_inputs = replace(inputs, sources={**inputs.sources, **changed})
-    after = check.judge(after_inputs, every)
+    applied = (*before, *(Applied(each, inputs.sources[each.path].row(each.span.start)) for each in batch))
+    fixed = [each.finding for each in applied]
+    inputs = replace(inputs, sources={**inputs.sources, **changed})
+    after = check.judge(inputs, every)
     had, has = (Counter(map(_identity, each.findings)) for each in (report, after))
-    for identity, count in Counter(map(_identity, batch)).items():
-        if has[identity] > had[identity] - count:
+    for identity, count in Counter(map(_identity, fixed)).items():
+        if has[identity] > max(0, had[identity] - count):
             return "the finding is still there after it"
-    names = {finding.rule for finding in batch}
+    names = {finding.rule for finding in fixed}
     traded = {name for rule in every if rule.name in names for name in rule.trades_for}
-    for finding in after.findings:
-        if has[_identity(finding)] > had[_identity(finding)] and finding.rule not in traded:
-            row = after.sources[finding.path].row(finding.span.start)
-            return f"it leads to {finding.rule} at {finding.path}:{row}: {finding.message}"
-    return after_inputs, after
+    more = [each for each in after.findings if has[_identity(each)] > had[_identity(each)]]
+    new = [each for each in more if each.rule not in traded]
+    if not new:
+        return _Attempt(inputs, after, applied)
+    places = {(finding.rule, finding.path, finding.symbol) for finding in fixed}
+    if len(fixed) < ROUNDS and all(
+        (each.rule, each.path, each.symbol) in places and _is_wanted(each.fix, unsafe=unsafe) for each in new
+    ):
+        attempt = _attempt(_apart(new, inputs), inputs, report, every, unsafe=unsafe, before=applied)
+        if not isinstance(attempt, str):
+            return attempt
+    row = after.sources[new[0].path].row(new[0].span.start)
+    return f"it leads to {new[0].rule} at {new[0].path}:{row}: {new[0].message}"
 
 
 def _is_rule(finding: Finding, every: Sequence[Rule]) -> bool:
