@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from graphlint import behavior as b
-from graphlint import facts
+from graphlint import facts, flow
 from graphlint.behavior import Behavior, Node, Slot
 from graphlint.effects import Effect
 from graphlint.evaluate import GRAPH, MEMPOOL, TENSOR, Behaviors, _flat, _is_record
@@ -334,6 +334,17 @@ class Analysis:
         acting = [node for node in b.walk(root.node) if isinstance(node, b.Happens | b.Touches | b.Calls)]
         return len(acting) == 1 and isinstance(acting[0], b.Calls)
 
+    def variable(self, function: str, root: str) -> str:
+        """Name of the local variable that holds what the expression of a root `@offset` made; empty if none does."""
+        offset = root[1:].partition(".")[0]
+        entry = self.project.functions[function]
+        if not offset.isdigit():
+            return ""
+        for bind in binds(entry.lowered.flow):
+            if isinstance(bind.target, flow.Name) and bind.value is not None and bind.value.span.start == int(offset):
+                return bind.target.id
+        return ""
+
     # --------------------------------------------------------------------------------------------------- capture
 
     @cached_property
@@ -377,6 +388,14 @@ class Analysis:
                     if slot[0] in (owner, f"mod:{owner}"):
                         return entry
         return None
+
+
+def binds(body: flow.Flow) -> Iterator[flow.Bind]:
+    """Every assignment in a flow."""
+    if isinstance(body, flow.Bind):
+        yield body
+    for child in flow.children(body):
+        yield from binds(child)
 
 
 def _acts(node: Node) -> bool:

@@ -14,20 +14,21 @@ A hazard is reported once, in the innermost function that holds all of its path.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from graphlint import behavior as b
 from graphlint.automaton import EXIT, HAZARD, RAISE, Automaton
 from graphlint.behavior import Behavior
 from graphlint.effects import Effect
+from graphlint.engines import Repetition, repeated
 from graphlint.evaluate import GRAPH, store_place
 from graphlint.execution import Config, Event
 from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
 from graphlint.rule import Rule
 from graphlint.source import Span
 from graphlint.summaries import Analysis, Site
-from graphlint.values import ELEMENT, Place
+from graphlint.values import ELEMENT, Place, Test, negated
 from graphlint.vocabulary import Entry
 
 
@@ -51,6 +52,7 @@ def suspects(analysis: Analysis, rule: Rule) -> Iterator[Suspect]:
     automaton = rule.automaton
     if automaton is None:
         return
+    runs = _Repetitions(analysis)
     best: dict[tuple[str, Span], Suspect] = {}
     inner: dict[tuple[str, Span], set[tuple[str, Span]]] = {}
     for root in analysis.roots():
@@ -60,7 +62,7 @@ def suspects(analysis: Analysis, rule: Rule) -> Iterator[Suspect]:
         sites = analysis.sites(root)
         for subject in _subjects(analysis, automaton, root, sites):
             for trace in _hazards(analysis, automaton, root, subject):
-                suspect, below = _suspect(analysis, rule, root, subject, trace)
+                suspect, below = _suspect(analysis, rule, root, subject, trace, runs)
                 place = (suspect.path, suspect.at)
                 inner.setdefault(place, set()).update(below)
                 known = best.get(place)
@@ -69,6 +71,23 @@ def suspects(analysis: Analysis, rule: Rule) -> Iterator[Suspect]:
     for place in sorted(best):
         if not inner[place] & best.keys():  # what a callee is reported for is not reported again where it is called
             yield best[place]
+
+
+class _Repetitions:
+    """Per-engine loops, looked for when the first suspect asks."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        self._analysis = analysis
+        self._found: Mapping[str, tuple[Repetition, ...]] | None = None
+
+    def loop(self, function: str) -> str:
+        """`path:row` of the loop over objects that reaches a function; empty where none does."""
+        if self._found is None:
+            self._found = repeated(self._analysis)
+        for repetition in self._found.get(function, ()):
+            source = self._analysis.project.functions[repetition.root].module.source
+            return f"{source.path}:{source.row(repetition.frames[-1].span.start)}"
+        return ""
 
 
 def _rank(suspect: Suspect) -> tuple[object, ...]:
@@ -175,10 +194,27 @@ def _owner_releases(analysis: Analysis, owner: str, entry: Entry) -> bool:
         holder = function.owner
         if holder is None or not _holds_class(analysis, holder, owner):
             continue
+        if not _fields_of(analysis, holder, owner) & function.facts.words:
+            continue  # it releases, but has nothing to do with these graphs
         for site in analysis.sites(root):
             if site.effect is Effect.WS_RELEASE and store in {_container(place) for place in site.places}:
                 return True
     return False
+
+
+def _fields_of(analysis: Analysis, holder: str, owned: str) -> set[str]:
+    """Attributes of a class through which its instances hold instances of another."""
+    found: set[str] = set()
+    for each in analysis.project.mro(holder):
+        entry = analysis.project.classes.get(each)
+        if entry is None:
+            continue
+        for name in {*analysis.behaviors.field_bindings(each), *entry.attributes}:
+            for t in analysis.behaviors.field_types(each, name):
+                for kind in (t, *t.items):
+                    if owned in analysis.project.mro(kind.name) or _holds_class(analysis, kind.name, owned):
+                        found.add(name)
+    return found
 
 
 def _holds_class(analysis: Analysis, holder: str, owned: str, depth: int = 0) -> bool:
@@ -330,7 +366,12 @@ def common_depth(trace: Sequence[Event]) -> int:
 
 
 def _suspect(
-    analysis: Analysis, rule: Rule, root: Behavior, subject: Subject, trace: tuple[Event, ...]
+    analysis: Analysis,
+    rule: Rule,
+    root: Behavior,
+    subject: Subject,
+    trace: tuple[Event, ...],
+    runs: _Repetitions,
 ) -> tuple[Suspect, list[tuple[str, Span]]]:
     """A path as a suspect, and the places further in that its reported event goes through."""
     depth = common_depth(trace)
@@ -341,18 +382,65 @@ def _suspect(
     precision = Precision.MEDIUM if subject.by_name else None
     severity = Severity.WARNING if subject.by_name and rule.severity is Severity.ERROR else None
     entry = subject.entry
+    dominated, skips = _dominance(analysis, rule, root, subject, trace)
     values = {
         "place": place_text(subject.place, analysis, root),
-        "graphs": place_text(subject.graphs, analysis, root) if subject.graphs else "",
-        "release": entry.released_by if entry is not None and entry.released_by is not None else "",
-        "function": function.name,
-        "expandable": "1",
+        "graphs": place_text(subject.graphs, analysis, root),
+        "release": entry.released_by or "" if entry is not None else "",
+        "function": function.facts.name,
+        "loop": runs.loop(frame.function),
+        "dominates": "yes" if dominated else "",
+        "skips": skips,
     }
+    values = {key: value for key, value in values.items() if value}
     steps = tuple(step(analysis, each, depth) for each in trace[:MAX_STEPS])
     path = function.module.source.path
     suspect = Suspect(rule.name, path, function.facts.span, frame.span, steps, values, severity, precision)
     functions = analysis.project.functions
     return suspect, [(functions[f.function].module.source.path, f.span) for f in event.stack[depth + 1 :]]
+
+
+def _dominance(
+    analysis: Analysis, rule: Rule, root: Behavior, subject: Subject, trace: tuple[Event, ...]
+) -> tuple[bool, str]:
+    """Whether every path to the last event has passed the first, and which tests let one skip it."""
+    automaton = rule.automaton
+    assert automaton is not None
+    hears = _ears(analysis, automaton, subject)
+    last = trace[-1]
+    arrived: set[str] = set()
+
+    def monitor(state: str, event: Event, config: Config) -> tuple[str, Effect] | None:
+        if event.node is last.node and event.stack == last.stack:
+            arrived.add(state)
+        for effect in analysis.effects(event, config):
+            if hears(effect, event, state) and automaton.step(state, effect.value) != state:
+                return automaton.step(state, effect.value), effect
+        return None
+
+    analysis.run(root, automaton.start, monitor)
+    if automaton.start not in arrived:
+        return True, ""
+    first = next((s.event for s in analysis.sites(root) if s.event.stack == trace[0].stack), None)
+    texts = [test_text(negated(guard), analysis, root) for guard in first.guards] if first is not None else []
+    return False, "\n".join(dict.fromkeys(text for text in texts if text))
+
+
+def test_text(test: Test, analysis: Analysis, root: Behavior) -> str:
+    """A test as a reader writes it; empty where it is about nothing that has a name."""
+    match test:
+        case ("not", ("atom", "none", place)):
+            return f"{text} is not None" if (text := place_text(place, analysis, root)) else ""
+        case ("atom", "none", place):
+            return f"{text} is None" if (text := place_text(place, analysis, root)) else ""
+        case ("not", ("atom", "true", place)):
+            return f"{text} is false" if (text := place_text(place, analysis, root)) else ""
+        case ("atom", "true", place):
+            return f"{text} is true" if (text := place_text(place, analysis, root)) else ""
+        case ("not", ("and", *inner)):
+            parts = [test_text(negated(each), analysis, root) for each in inner]
+            return " or ".join(part for part in parts if part)
+    return ""
 
 
 def place_text(place: Place, analysis: Analysis, root: Behavior) -> str:
@@ -368,8 +456,11 @@ def place_text(place: Place, analysis: Analysis, root: Behavior) -> str:
         head = head.rpartition(".")[2] if "." in head else head[6:]
     elif head.startswith("mod:"):
         head = ""
-    elif head.startswith(("@", "%")):
-        head = head[1:].partition("#")[0] if head.startswith("%") else "the object"
+    elif head.startswith("%"):
+        head = head[1:].partition("#")[0]
+    elif head.startswith("@"):
+        head = analysis.variable(root.function, head) if "#" not in head else ""
+        head = head or "the object"
     text = head
     for part in rest:
         if part == ELEMENT:
