@@ -103,3 +103,7 @@ def validate(
     if report is not None:
         record.write(report, result)
     context.exit(0 if result.confirmed else 1)
+
+
+if __name__ == "__main__":
+    validate()

@@ -366,7 +366,7 @@ class Machine:
             if isinstance(member, FunctionType):
                 setattr(found, name, self._noted(member))
             elif isinstance(member, classmethod):
-                setattr(found, name, classmethod(self._noted(cast(FunctionType, member.__func__))))
+                setattr(found, name, classmethod(self._noted(cast("FunctionType", member.__func__))))
 
     def _noted(self, function: FunctionType) -> Callable[..., Any]:
         @functools.wraps(function)
