@@ -134,8 +134,8 @@ def test_a_comment_that_silences_nothing_is_warned_about() -> None:
     report = run()
     assert found(report) == ["a.py:3 risky-call", "a.py:5 risky-call"]
     assert report.warnings == (
-        "a.py:3: the rule that it ignores is missing; write `# graphlint: ignore[rule] reason`",
-        "a.py:4: no rule is named 'riski-call'; did you mean 'risky-call'?",
+        "a.py:3: warning: the rule that it ignores is missing; write `# graphlint: ignore[rule] reason`",
+        "a.py:4: warning: no rule is named 'riski-call'; did you mean 'risky-call'?",
     )
 
 
@@ -178,7 +178,7 @@ def test_a_broken_file_that_is_only_context_is_a_warning() -> None:
     report = run("pkg/a.py")
     assert found(report) == ["pkg/a.py:3 risky-call"]
     (warning,) = report.warnings
-    assert warning.startswith("pkg/broken.py:3: ")
+    assert warning.startswith("pkg/broken.py:3: warning: ")
     assert warning.endswith("; the analysis goes on without this file")
 
 

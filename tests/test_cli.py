@@ -275,8 +275,9 @@ def test_fix_says_what_it_refused(run: Run) -> None:
 
 def test_a_diff_changes_nothing_and_stands_alone_on_standard_output(run: Run) -> None:
     make("a.py", "danger()\nother()\n")
-    done = run("fix", "--rule", "risky-call", "--diff")
+    done = run("fix", "--select", "input,capture", "--diff", "--output-format", "concise")
     assert done.code == 1
+    assert "a.py:4:1: warning[other-call] other() is another\n" in done.err
     assert done.out == (
         "--- a.py\n+++ a.py\n@@ -1,4 +1,4 @@\n import torch\n torch.cuda.empty_cache()\n-danger()\n+calm()\n other()\n"
     )
@@ -294,6 +295,10 @@ def test_a_fix_of_standard_input_goes_to_standard_output(run: Run, monkeypatch: 
     feed(monkeypatch, GRAPHS + "danger()\r\n")
     done = run("fix", "-", "--stdin-filename", "a.py")
     assert (done.code, done.out) == (0, GRAPHS + "calm()\r\n")
+    feed(monkeypatch, GRAPHS + "danger()\ntrouble()\n")
+    done = run("fix", "-", "--stdin-filename", "a.py", "--output-format", "concise")
+    assert (done.code, done.out) == (1, GRAPHS + "calm()\ntrouble()\n")
+    assert "a.py:4:1: error[risky-call] trouble() is risky\n" in done.err
     assert Path("a.py").read_text() == "on disk\n"
 
 

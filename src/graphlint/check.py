@@ -133,7 +133,7 @@ def judge(inputs: Inputs, rules: Sequence[Rule]) -> Report:
             findings.append(problem)
         else:
             row = sources[problem.path].row(problem.span.start)
-            warnings.append(f"{problem.path}:{row}: {problem.message}; the analysis goes on without this file")
+            warnings.append(f"{problem.path}:{row}: warning: {problem.message}; the analysis goes on without this file")
     findings.sort(key=lambda finding: (finding.path, finding.span, finding.rule, finding.message))
     return Report(tuple(findings), tuple(sorted(set(warnings))), tuple(analysis.unresolved), sources)
 
@@ -162,7 +162,7 @@ def _confirmed(analysis: Analysis, inputs: Inputs, rules: Sequence[Rule], warnin
                     fix: Fix | None = registry.code(rule).fix(found, modules)
                     best[key] = replace(found, fix=fix and _honest(fix, inputs.sources))
             except NotParsedError as error:
-                warnings.append(f"{place}: {rule.name} could not look here: {error.reason}")
+                warnings.append(f"{place}: warning: {rule.name} could not look here: {error.reason}")
             except Exception as error:
                 raise RuleError(f"{place}: the rule {rule.name} failed: {type(error).__name__}: {error}") from error
         yield from best.values()
@@ -197,12 +197,12 @@ def _unsuppressed(findings: Sequence[Finding], inputs: Inputs, warnings: list[st
         for pragma in suppress.pragmas(inputs.sources[path]):
             names: set[str] = set()
             if pragma.error is not None:
-                warnings.append(f"{path}:{pragma.row}: {pragma.error}")
+                warnings.append(f"{path}:{pragma.row}: warning: {pragma.error}")
             for word in pragma.rules:
                 try:
                     names.add(registry.by_name(word).name)
                 except registry.UnknownRuleError as error:
-                    warnings.append(f"{path}:{pragma.row}: {error}")
+                    warnings.append(f"{path}:{pragma.row}: warning: {error}")
             meant.append((pragma, names))
         for finding in findings:
             if finding.path != path or finding.rule in silent:

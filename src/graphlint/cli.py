@@ -20,7 +20,6 @@ from graphlint import __version__
 if TYPE_CHECKING:  # the modules of the pipeline are imported by the commands that need them
     from graphlint.check import Inputs, Report
     from graphlint.config import Settings
-    from graphlint.findings import Finding
     from graphlint.fixing import Outcome
     from graphlint.rule import Rule
 
@@ -133,7 +132,7 @@ def check_(paths: tuple[str, ...], **options: Any) -> int:
 
     settings, rules, inputs = _inputs(paths, options)
     report = check.judge(inputs, rules)
-    _print_findings(report.findings, report, rules, options)
+    _print_findings(report, rules, options)
     _say_warnings(inputs, report, options)
     _say(_summary(inputs, report))
     return _exit_code(report, settings)
@@ -161,7 +160,7 @@ def fix_(paths: tuple[str, ...], *, diff: bool, unsafe_fixes: bool, **options: A
         _write(outcome.report.sources[given].content)
     else:
         writing.write(outcome.changes)
-        _print_findings(outcome.report.findings, outcome.report, rules, options)
+    _print_findings(outcome.report, rules, options, is_taken=diff or "-" in paths)
     _say_fixes(outcome, would="would fix" if diff else "fixed")
     _say_warnings(inputs, outcome.report, options)
     _say(_summary(inputs, outcome.report, unsafe=unsafe_fixes))
@@ -296,21 +295,32 @@ def _rules(settings: Settings, options: Mapping[str, Any]) -> tuple[Rule, ...]:
 
 
 def _print_findings(
-    findings: Sequence[Finding], report: Report, rules: Sequence[Rule], options: Mapping[str, Any]
+    report: Report, rules: Sequence[Rule], options: Mapping[str, Any], *, is_taken: bool = False
 ) -> None:
+    """Print the findings, or write them to the file that is asked for.
+
+    Args:
+        report: what was found.
+        rules: what was looked for.
+        options: of the command line.
+        is_taken: whether standard output holds a text or a diff, so that findings must go to standard error.
+    """
     from graphlint.report import render
 
     file = options["output_file"]
-    colour = file is None and sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-    text = render(options["output_format"], findings, report.sources, rules, colour=colour)
-    if file is None:
+    stream = sys.stderr if is_taken else sys.stdout
+    colour = file is None and stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    text = render(options["output_format"], report.findings, report.sources, rules, colour=colour)
+    if file is not None:
+        try:
+            with open(file, "w", encoding="utf-8", newline="\n") as out:
+                out.write(text)
+        except OSError as error:
+            raise click.ClickException(f"{file}: cannot be written: {error.strerror}") from error
+    elif not is_taken:
         _write(text)
-        return
-    try:
-        with open(file, "w", encoding="utf-8", newline="\n") as out:
-            out.write(text)
-    except OSError as error:
-        raise click.ClickException(f"{file}: cannot be written: {error.strerror}") from error
+    elif text:
+        _say(text.removesuffix("\n"))
 
 
 def _say_warnings(inputs: Inputs, report: Report, options: Mapping[str, Any]) -> None:
