@@ -353,6 +353,31 @@ def test_a_rule_has_a_page(run: Run) -> None:
     assert run("rule", "risky-call") == run("rule", "dangerous-call") == Done(0, page, "")
 
 
+def test_flow_shows_the_effects_of_a_function(run: Run) -> None:
+    make("pkg/__init__.py", "")
+    make("pkg/a.py", "class Runner:\n    def clear(self):\n        if self.x:\n            torch.cuda.empty_cache()\n")
+    done = run("flow", "Runner.clear", "pkg")
+    assert (done.code, done.err) == (0, "")
+    head, *lines = done.out.splitlines()
+    assert head == "pkg.a.Runner.clear  (pkg/a.py:4)"
+    assert [line.split() for line in lines if "erase" in line] == [["6", "erase", "process"]]
+    done = run("flow", "clea")
+    assert (done.code, done.out) == (2, "")
+    assert "did you mean 'clear'?" in done.err
+
+
+def test_why_shows_what_is_known_of_a_line(run: Run) -> None:
+    make("a.py", "danger()\nx = 1\n")
+    done = run("why", "a.py:3")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("a.py:3: danger()\nfinding: risky-call: danger() is risky\n")
+    assert "effect: erase" in run("why", "a.py:2").out
+    assert run("why", "a.py:4").out.endswith(
+        "\nnothing on this line has an effect on graphs or on the memory that they use\n"
+    )
+    assert run("why", "nowhere.py:1").code == 2
+
+
 def test_version_and_help(run: Run) -> None:
     assert run("--version").out.startswith("graphlint 0.")
     for arguments in (("--help",), ("-h",), ("check", "-h"), ("fix", "--help")):

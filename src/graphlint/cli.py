@@ -223,7 +223,10 @@ def flow_(function: str, paths: tuple[str, ...], **options: Any) -> None:
     from graphlint import explain
 
     _, _, inputs = _inputs(paths, options)
-    _write(explain.flow(inputs, function))
+    try:
+        _write(explain.flow(inputs, function))
+    except explain.UnknownFunctionError as error:
+        raise click.UsageError(str(error)) from None
 
 
 @cli.command("why")

@@ -18,8 +18,16 @@ from graphlint.typestate import place_text, test_text
 _INDENT = "    "
 
 
+class UnknownFunctionError(LookupError):
+    """No function of the project has the name that somebody asked for."""
+
+
 def flow(inputs: Inputs, name: str) -> str:
-    """The effects of the functions whose dotted name is, or ends in, a name: in order, with branches, loops and calls."""
+    """The effects of the functions whose dotted name is, or ends in, a name: in order, with branches, loops and calls.
+
+    Raises:
+        UnknownFunctionError: there is none; the message suggests a near name.
+    """
     shown: list[str] = []
     known: list[str] = []
     for analysis in _analyses(inputs):
@@ -31,7 +39,7 @@ def flow(inputs: Inputs, name: str) -> str:
         return "\n".join(shown)
     near = get_close_matches(name, [each.rpartition(".")[2] for each in known], n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    return f"no function {name!r} was found among {len(known)}{hint}\n"
+    raise UnknownFunctionError(f"no function {name!r} was found among {len(known)}{hint}")
 
 
 def why(inputs: Inputs, rules: Sequence[Rule], path: str, row: int) -> str:
