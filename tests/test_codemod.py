@@ -18,7 +18,19 @@ import libcst as cst
 import pytest
 
 from graphlint import edits
-from graphlint.codemod import Module, Modules, NotParsedError, Rewrite, Tree, Unit, clash, is_pure, reference, uses
+from graphlint.codemod import (
+    Module,
+    Modules,
+    NotParsedError,
+    Rewrite,
+    Tree,
+    Unit,
+    Uses,
+    clash,
+    is_pure,
+    reference,
+    uses,
+)
 from graphlint.source import Source, Span
 
 # ---------------------------------------------------------------------------------------------------------- the helpers
@@ -1361,25 +1373,28 @@ CLEAR = "engine.ops.moe.clear"
         ("tool.py", "", DROP, "from engine.ops.moe import Runner", "Runner.drop"),
         ("tool.py", "", "other.pkg.Thing.drop", "from other.pkg import Thing", "Thing.drop"),
         ("tool.py", "", "other.pkg.drop", "from other.pkg import drop", "drop"),
+        ("tool.py", "import torch", "torch.cuda.empty_cache", None, "torch.cuda.empty_cache"),
+        ("tool.py", "import torch.nn", "torch.cuda.empty_cache", None, "torch.cuda.empty_cache"),
+        ("tool.py", "from torch import cuda as c", "torch.cuda.empty_cache", None, "c.empty_cache"),
     ],
 )
 def test_a_qualified_name_becomes_an_expression(
     path: str, content: str, qualified: str, statement: str | None, expression: str
 ) -> None:
     sources = {name: Source(name, text) for name, text in {**PACKAGE, path: f"{content}\n".encode()}.items()}
-    found = reference(Modules(sources), path, qualified, frozenset())
+    found = reference(Modules(sources), path, qualified, Uses())
     assert found is not None
     assert (found.statement, found.expression) == (statement, expression)
 
 
 def test_a_name_that_the_function_uses_is_not_taken_from_it() -> None:
     sources = {"a.py": Source("a.py", b"")}
-    assert reference(Modules(sources), "a.py", "m.Runner.drop", frozenset({"Runner"})) is None
+    assert reference(Modules(sources), "a.py", "m.Runner.drop", uses(cst.parse_statement("f(Runner)"))) is None
 
 
 def test_a_long_import_is_broken_where_the_formatter_breaks_it() -> None:
     sources = {"a.py": Source("a.py", b"")}
-    found = reference(Modules(sources), "a.py", f"m.{'x' * 60}.Runner.drop", frozenset(), column=8)
+    found = reference(Modules(sources), "a.py", f"m.{'x' * 60}.Runner.drop", Uses(), column=8)
     assert found is not None
     assert found.statement == f"from m.{'x' * 60} import (\n    Runner,\n)"
 
@@ -1414,3 +1429,48 @@ def test_a_test_that_nobody_would_miss(text: str) -> None:
 @pytest.mark.parametrize("text", ["a.acquire()", "(b := a)", "a.pop()", "f(a)", "not queue.drain()"])
 def test_a_test_that_does_something(text: str) -> None:
     assert not is_pure(cst.parse_expression(text))
+
+
+LONG = "x" * 30
+
+
+@pytest.mark.parametrize(
+    ("before", "value", "after"),
+    [
+        (f"    a = call({LONG}, y)\n", "v", f"    a = call({LONG}, y, v)\n"),
+        (
+            f"    return self.{LONG}.call({LONG}, y)\n",
+            LONG,
+            f"    return self.{LONG}.call(\n        {LONG}, y, {LONG}\n    )\n",
+        ),
+        (
+            f"    await call({LONG}, {LONG})\n",
+            LONG,
+            f"    await call(\n        {LONG},\n        {LONG},\n        {LONG},\n    )\n",
+        ),
+    ],
+)
+def test_a_line_that_grows_too_long_is_broken_as_the_formatter_breaks_it(
+    before: str, value: str, after: str, tmp_path: Path
+) -> None:
+    head = f"async def f(self, {LONG}, y, v):\n"
+    editor = Editor(f"{head}{before}".encode(), "async def f")
+    call = editor.tree.parents[editor.node("call", cst.Name)]
+    call = call if isinstance(call, cst.Call) else editor.tree.parents[call]
+    assert isinstance(call, cst.Call)
+    editor.rewrite.add_argument(call, value)
+    assert editor.result().decode() == f"{head}{after}"
+    (tmp_path / "after.py").write_bytes(editor.result())
+    assert format_check(tmp_path) == set()
+
+
+def test_a_line_that_moves_to_the_right_is_broken_too() -> None:
+    text = f"def f(x):\n    return call({LONG}, {LONG})\n"
+    editor = Editor(text.encode(), "def f")
+    editor.rewrite.wrap(editor.at("return"), editor.at("return"), "with scope(x):")
+    body = f"        return call({LONG}, {LONG})\n"
+    assert editor.result().decode() == f"def f(x):\n    with scope(x):\n{body}"
+    editor = Editor(text.replace("call(", "a_lon_call(x, ").encode(), "def f")
+    editor.rewrite.wrap(editor.at("return"), editor.at("return"), "with scope(x):")
+    body = f"        return a_lon_call(\n            x, {LONG}, {LONG}\n        )\n"
+    assert editor.result().decode() == f"def f(x):\n    with scope(x):\n{body}"

@@ -118,10 +118,9 @@ def _insert(finding: Finding, modules: Modules, tree: Tree, erase: Unit, deaths:
     # an erasure in a loop behind the deaths runs more than once, and what is captured in between must keep its memory
     loops = [unit for _, unit in tree.path(erase) if isinstance(unit, Loop) and unit not in _around(tree, deaths)]
     target = loops[0] if loops else erase
-    around = tree.function(erase) or tree.root
-    used = uses(around.body if isinstance(around, cst.FunctionDef) else around)
+    used = uses(tree.function(erase) or tree.root)
     column = tree.source.position(tree.spans[target].start).column - 1
-    named = reference(modules, finding.path, release, used.roots | used.binds, column)
+    named = reference(modules, finding.path, release, used, column)
     if named is None:
         return ()
     lines = [_REASON, *([named.statement, ""] if named.statement else []), f"{named.expression}()"]

@@ -79,6 +79,7 @@ class Behaviors:
         self._bindings: dict[str, dict[str, list[tuple[FunctionEntry, Expr, str]]]] = {}
         self._returns: dict[str, Value] = {}
         self._aliases: dict[str, dict[str, str]] = {}
+        self._locals: dict[str, dict[str, list[tuple[Expr, str]]]] = {}
         self._busy: set[object] = set()
         self._depth = 0
         self.closures: dict[str, _Frame] = {}
@@ -305,6 +306,15 @@ class Behaviors:
             self._depth -= 1
         self._fields[key[1:]] = result  # type: ignore[index]
         return result
+
+    def local_bindings(self, entry: FunctionEntry) -> dict[str, list[tuple[Expr, str]]]:
+        """By local variable, the values that it is given anywhere in a function."""
+        known = self._locals.get(entry.name)
+        if known is None:
+            known = self._locals[entry.name] = {}
+            for target, value, how in _local_bindings(entry.lowered.flow):
+                known.setdefault(target, []).append((value, how))
+        return known
 
     def _callers(self, function: FunctionEntry) -> Iterator[tuple[FunctionEntry, flow.Call]]:
         """Calls, anywhere in the project, whose callee ends in the function's (or its class's) name and can mean it."""
@@ -1026,9 +1036,7 @@ class _Frame:
     def _looked_up(self, name: str) -> Value | None:
         """A local variable by all of its bindings, for typing."""
         if self._pending is None:
-            self._pending = {}
-            for target, value, how in _local_bindings(self.entry.lowered.flow):
-                self._pending.setdefault(target, []).append((value, how))
+            self._pending = self.all.local_bindings(self.entry)
         bindings = self._pending.get(name)
         if not bindings or name in self._looking:
             return None

@@ -67,10 +67,9 @@ class Config(NamedTuple):
     trace: tuple[Event, ...] = ()
 
     def fact(self, atom: Atom) -> bool | None:
-        for known, value in self.facts:
-            if known == atom:
-                return value
-        return None
+        if (atom, True) in self.facts:
+            return True
+        return False if (atom, False) in self.facts else None
 
 
 Monitor: TypeAlias = Callable[[State, Event, Config], "tuple[State, Effect] | None"]
@@ -501,24 +500,23 @@ def atoms(test: Test) -> Iterator[tuple[str, Place]]:
 
 
 def _learn(config: Config, atom: Atom, value: bool) -> Config:
-    if config.fact(atom) is value:
+    """The configuration with one fact more, and what follows from it."""
+    if (atom, value) in config.facts:
         return config
-    facts = {(known, v) for known, v in config.facts if known != atom}
-    facts.add((atom, value))
+    facts = (config.facts - {(atom, not value)}) | {(atom, value)}
     kind, place = atom
     if kind == "none" and value:
-        facts = {(known, v) for known, v in facts if known != ("true", place)} | {(("true", place), False)}
+        facts = (facts - {(("true", place), True)}) | {(("true", place), False)}
     elif kind == "true" and value:
-        facts = {(known, v) for known, v in facts if known != ("none", place)} | {(("none", place), False)}
+        facts = (facts - {(("none", place), True)}) | {(("none", place), False)}
     elif kind.startswith("=") and value:  # it equals this, so it equals no other
-        facts = {(known, v) for known, v in facts if known[1] != place or known == atom}
-    return Config(config.state, frozenset(facts), config.trace)
+        facts = frozenset((known, v) for known, v in facts if known[1] != place or known == atom)
+    return Config(config.state, facts, config.trace)
 
 
 def _without(config: Config, atom: Atom) -> Config:
-    if config.fact(atom) is None:
-        return config
-    return config._replace(facts=frozenset((known, value) for known, value in config.facts if known != atom))
+    facts = config.facts - {(atom, True), (atom, False)}
+    return config if len(facts) == len(config.facts) else config._replace(facts=facts)
 
 
 def _forget(config: Config, place: Place) -> Config:

@@ -56,6 +56,8 @@ class Analysis:
     behaviors: Behaviors
     exhausted: set[str] = field(default_factory=set)
     """Functions whose paths were too many to follow to the end."""
+    releasers: dict[str, list[tuple[str, frozenset[str]]]] = field(default_factory=dict)
+    """By vocabulary entry: classes with a method that releases its store, and the words of that method."""
     _owns: dict[str, frozenset[str]] = field(default_factory=dict)
     _holds: dict[Slot, frozenset[str]] = field(default_factory=dict)
     _effectful: dict[str, Behavior] = field(default_factory=dict)

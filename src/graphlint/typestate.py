@@ -21,7 +21,7 @@ from graphlint import behavior as b
 from graphlint.automaton import EXIT, HAZARD, RAISE, Automaton
 from graphlint.behavior import Behavior
 from graphlint.effects import Effect
-from graphlint.engines import Repetition, repeated
+from graphlint.engines import Repetition, releasing_frame, repeated
 from graphlint.evaluate import GRAPH, store_place
 from graphlint.execution import Config, Event
 from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
@@ -188,18 +188,27 @@ def _evidence(analysis: Analysis, death: Site) -> Iterator[Entry]:
 
 def _owner_releases(analysis: Analysis, owner: str, entry: Entry) -> bool:
     """Whether a class that holds instances of `owner` releases the entry's store somewhere."""
-    store = _store(entry)
-    for root in analysis.roots():
-        function = analysis.project.functions[root.function]
-        holder = function.owner
-        if holder is None or not _holds_class(analysis, holder, owner):
-            continue
-        if not _fields_of(analysis, holder, owner) & function.facts.words:
-            continue  # it releases, but has nothing to do with these graphs
-        for site in analysis.sites(root):
-            if site.effect is Effect.WS_RELEASE and store in {_container(place) for place in site.places}:
-                return True
+    for holder, words in _releasers(analysis, entry):
+        if _fields_of(analysis, holder, owner) & words:  # else it releases, but has nothing to do with these graphs
+            return True
     return False
+
+
+def _releasers(analysis: Analysis, entry: Entry) -> Sequence[tuple[str, frozenset[str]]]:
+    """Classes with a method that itself releases the entry's store, and the words of that method."""
+    known = analysis.releasers.get(entry.name)
+    if known is None:
+        store = _store(entry)
+        known = analysis.releasers[entry.name] = []
+        for root in analysis.roots():
+            function = analysis.project.functions[root.function]
+            if function.owner is None or Effect.WS_RELEASE not in analysis.kinds[root.key]:
+                continue
+            for site in analysis.sites(root):
+                if site.effect is Effect.WS_RELEASE and store in map(_container, site.places) and releasing_frame(site.event) == 0:
+                    known.append((function.owner, function.facts.words))
+                    break
+    return known
 
 
 def _fields_of(analysis: Analysis, holder: str, owned: str) -> set[str]:

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from graphlint.codemod.reading import dotted
+from graphlint.codemod.layout import line_width
+from graphlint.codemod.reading import Uses, dotted
 from graphlint.codemod.tree import Modules
-
-_NARROW = 88
-_WIDTHS = (_NARROW, 100, 120)
 
 
 @dataclass(frozen=True)
@@ -22,7 +20,7 @@ class Reference:
     statement: str | None = None
 
 
-def reference(modules: Modules, path: str, qualified: str, local: frozenset[str], column: int = 0) -> Reference | None:
+def reference(modules: Modules, path: str, qualified: str, used: Uses, column: int = 0) -> Reference | None:
     """How a function of the module at `path` can name what has this qualified name.
 
     Names that the module imports at its top level are used as they are; else the import is relative where the module
@@ -32,7 +30,7 @@ def reference(modules: Modules, path: str, qualified: str, local: frozenset[str]
         modules: of the project.
         path: of the module that holds the function.
         qualified: `package.module.Class.method`, or `self.method` for an attribute of the function's own object.
-        local: names that the function uses; none of them may come to mean something else.
+        used: what the function does with names; none of them may come to mean something else.
         column: where the import will stand.
 
     Returns:
@@ -44,31 +42,28 @@ def reference(modules: Modules, path: str, qualified: str, local: frozenset[str]
     name = attributes[0]
     own = _dotted_path(path, module.split(".", 1)[0])
     if own == module:
-        return Reference(".".join(attributes)) if name not in local else None
+        return Reference(".".join(attributes)) if name not in used.binds else None
     package = own if own is not None and path.endswith("__init__.py") else (own or "").rpartition(".")[0]
     body = modules[path].tree().root.body
     for alias, meant in _imports(body, package):
-        if alias in local and alias != name:
+        if alias in used.binds:
             continue
         if meant == f"{module}.{name}":
             return Reference(".".join((alias, *attributes[1:])))
         if meant == module:
             return Reference(".".join((alias, *attributes)))
-    if name in local:
+        if module.startswith(f"{meant}.") and find_path(modules, module) is None:
+            # of a library: its top module is taken to bring its parts along, as `import torch` does
+            return Reference(alias + qualified.removeprefix(meant))
+    if name in used.roots | used.binds:
         return None
     source = module
     if package and _imports_relatively(body) and package.split(".", 1)[0] == module.split(".", 1)[0]:
         source = _relative(package, module)
     statement = f"from {source} import {name}"
-    if column + len(statement) > line_width(modules[path].source.content.decode(modules[path].source.encoding)):
+    if column + len(statement) > line_width(modules[path].text):
         statement = f"from {source} import (\n    {name},\n)"
     return Reference(".".join(attributes), statement)
-
-
-def line_width(text: str) -> int:
-    """The width that a file's lines keep to: the least of 88, 100 and 120 that holds its longest line of code."""
-    longest = max((len(line) for line in text.splitlines() if not line.lstrip().startswith("#")), default=0)
-    return next((width for width in _WIDTHS if longest <= width), _NARROW)
 
 
 def find_path(modules: Modules, module: str) -> str | None:
@@ -108,15 +103,11 @@ def _imports(body: Iterable[cst.CSTNode], package: str) -> Iterable[tuple[str, s
             if isinstance(small, cst.ImportFrom) and not isinstance(small.names, cst.ImportStar):
                 source = _absolute(small, package)
                 for alias in small.names:
-                    yield _bound(alias), f"{source}.{alias.evaluated_name}"
+                    yield alias.evaluated_alias or alias.evaluated_name, f"{source}.{alias.evaluated_name}"
             elif isinstance(small, cst.Import):
                 for alias in small.names:
-                    if alias.asname is not None or "." not in alias.evaluated_name:
-                        yield _bound(alias), alias.evaluated_name
-
-
-def _bound(alias: cst.ImportAlias) -> str:
-    return alias.evaluated_alias or alias.evaluated_name
+                    name = alias.evaluated_name if alias.asname is not None else alias.evaluated_name.split(".", 1)[0]
+                    yield alias.evaluated_alias or name, name
 
 
 def _absolute(statement: cst.ImportFrom, package: str) -> str:

@@ -221,7 +221,7 @@ class _Visitor(cst.CSTVisitor):
                 for alias in () if isinstance(names, cst.ImportStar) else names:
                     alias.visit(self)
                 return False
-            case cst.FunctionDef() | cst.ClassDef() | cst.NameItem():
+            case cst.FunctionDef() | cst.ClassDef() | cst.NameItem() | cst.Param():
                 self._add(binds=[node.name.value])
                 return True
         return None

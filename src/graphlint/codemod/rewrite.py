@@ -27,6 +27,7 @@ import libcst as cst
 
 from graphlint.codemod.arguments import with_argument
 from graphlint.codemod.difference import edits_between
+from graphlint.codemod.layout import fitted, line_width
 from graphlint.codemod.lines import BLANK, Statement, bare, flush, led_by, left_behind, split, spread
 from graphlint.codemod.settling import blocks, settled, without_guards
 from graphlint.codemod.tree import Block, Loop, Tree, Unit, units, with_deep_stack
@@ -43,8 +44,7 @@ _ROOMY = (
 
 @dataclass
 class _Wrap:
-    first: Unit
-    last: Unit
+    units: Sequence[Unit]
     header: str
 
 
@@ -66,7 +66,7 @@ class _Changes:
             unit in self.deleted
             or unit in self.moved
             or bool(self.before.get(unit) or self.after.get(unit) or self.to.get(unit))
-            or any(unit in (wrap.first, wrap.last) for wrap in self.wraps)
+            or any(unit in wrap.units for wrap in self.wraps)
         )
 
 
@@ -105,9 +105,11 @@ class Rewrite:
         Raises:
             ValueError: they are not in one block.
         """
-        if self.tree.path(first)[-1][0] is not self.tree.path(last)[-1][0]:
+        block = self.tree.path(first)[-1][0]
+        if self.tree.path(last)[-1][0] is not block:
             raise ValueError("only statements of one block can be put under one header")
-        self._changes.wraps.append(_Wrap(first, last, header))
+        statements = list(units(block))
+        self._changes.wraps.append(_Wrap(statements[statements.index(first) : statements.index(last) + 1], header))
 
     def add_method(self, definition: cst.ClassDef, text: str, after: Unit | None = None) -> None:
         """Add a method to a class, at its end or behind one of its statements, with a blank line around it."""
@@ -203,6 +205,15 @@ class _Pass(cst.CSTTransformer):
         self._changes = changes
         self._shrunk: set[cst.CSTNode] = set()
         """Blocks that have lost a statement."""
+        self._width = line_width(tree.whole)
+        self._changed = 0
+        self._changed_before: list[int] = []
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        """Remember what was changed before a line."""
+        if isinstance(node, cst.SimpleStatementLine):
+            self._changed_before.append(self._changed)
+        return True
 
     def on_leave(  # type: ignore[override] # a node stays of its kind
         self, original_node: cst.CSTNode, updated_node: cst.CSTNode
@@ -210,6 +221,10 @@ class _Pass(cst.CSTTransformer):
         """Change a node if somebody asked for it, and the statements in it."""
         if (change := self._changes.nodes.get(original_node)) is not None:
             updated_node = change(updated_node)
+            self._changed += 1
+        if isinstance(original_node, cst.SimpleStatementLine):
+            assert isinstance(updated_node, cst.SimpleStatementLine)
+            return self._fitted(original_node, updated_node)
         if isinstance(original_node, cst.Module | cst.IndentedBlock):
             assert isinstance(updated_node, cst.Module | cst.IndentedBlock)
             return self._block(original_node, updated_node)
@@ -218,6 +233,16 @@ class _Pass(cst.CSTTransformer):
             line = cst.SimpleStatementLine(updated_node.body, (), updated_node.trailing_whitespace)
             return self._assembled(original_node, cst.IndentedBlock([]), spread(original_node.body, line))
         return updated_node
+
+    def _fitted(self, original: cst.SimpleStatementLine, line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
+        """The line, broken if its change has made it too long or moved it too far to the right."""
+        around = [original, *original.body, *self._tree.ancestors(original)] if self._changes.wraps else []
+        levels = sum(any(unit in around for unit in wrap.units) for wrap in self._changes.wraps)
+        if self._changed_before.pop() == self._changed and not levels:
+            return line
+        unit = self._tree.root.default_indent
+        column = self._tree.source.position(self._tree.spans[original].start).column - 1 + levels * len(unit)
+        return fitted(line, column, self._width, unit)
 
     def _block(
         self, original: cst.Module | cst.IndentedBlock, updated: cst.Module | cst.IndentedBlock
@@ -268,7 +293,7 @@ class _Pass(cst.CSTTransformer):
                 waiting += blanks
                 put(arriving)
                 statement = statement.with_changes(leading_lines=lines)
-            opened.update((index, len(out)) for index, wrap in enumerate(changes.wraps) if wrap.first is unit)
+            opened.update((index, len(out)) for index, wrap in enumerate(changes.wraps) if wrap.units[0] is unit)
             if unit in changes.deleted:
                 waiting += left_behind(statement)
                 self._shrunk.add(original)
@@ -283,7 +308,7 @@ class _Pass(cst.CSTTransformer):
                 put(kept)
                 waiting += lines
             for index, wrap in enumerate(changes.wraps):
-                if wrap.last is unit and len(out) > opened[index]:
+                if wrap.units[-1] is unit and len(out) > opened[index]:
                     out[opened[index] :] = [_wrapped(wrap.header, out[opened[index] :])]
             put(changes.after.get(unit, ()))
 

@@ -104,6 +104,18 @@ class Module:
         self.source = source
         self._trees: dict[Span | None, Tree] = {}
 
+    @cached_property
+    def text(self) -> str:
+        """The file's content.
+
+        Raises:
+            NotParsedError: it is not in its encoding.
+        """
+        try:
+            return self.source.content.decode(self.source.encoding)
+        except UnicodeDecodeError as error:
+            raise NotParsedError(self.source.path, str(error)) from error
+
     def tree(self, definition: Span | None = None) -> Tree:
         """The tree of a function or class, or of the whole file; comments that end its block belong to it.
 
@@ -112,7 +124,7 @@ class Module:
         """
         piece = definition and _piece(self.source, definition)
         if piece not in self._trees:
-            self._trees[piece] = with_deep_stack(lambda: _parse(self.source, piece))
+            self._trees[piece] = with_deep_stack(lambda: _parse(self.source, self.text, piece))
         return self._trees[piece]
 
     def symbol(self, definition: Span) -> str:
@@ -139,8 +151,10 @@ class Module:
 class Tree:
     """The syntax of a file or of a part of it. Spans are byte offsets in the file."""
 
-    def __init__(self, source: Source, text: str, root: cst.Module, offsets: Offsets) -> None:
+    def __init__(self, source: Source, whole: str, text: str, root: cst.Module, offsets: Offsets) -> None:
         self.source = source
+        self.whole = whole
+        """The text of the whole file."""
         self.text = text
         """What LibCST has read."""
         self.root = root
@@ -280,14 +294,10 @@ def _piece(source: Source, definition: Span) -> Span | None:
     return Span(start, starts[end - 1] if end <= len(starts) else len(content))
 
 
-def _parse(source: Source, piece: Span | None) -> Tree:
+def _parse(source: Source, whole: str, piece: Span | None) -> Tree:
     start, end = piece or Span(3 if source.encoding == "utf-8-sig" else 0, len(source.content))
     codec = "utf-8" if source.encoding == "utf-8-sig" else source.encoding
-    try:
-        whole = source.content.decode(source.encoding)
-        text = source.content[start:end].decode(codec)
-    except UnicodeDecodeError as error:
-        raise NotParsedError(source.path, str(error)) from error
+    text = source.content[start:end].decode(codec)
     newline = match[0] if (match := re.search(r"\r\n|\n|\r", whole)) else "\n"
     unit = match[1] if (match := _INDENTED.search(whole)) else "    "
     in_file = None
@@ -309,7 +319,9 @@ def _parse(source: Source, piece: Span | None) -> Tree:
         assert isinstance(header, cst.If)
         frame += (outer, header)
         outer = header.body
-    return Tree(source, text, root, Offsets(start, len(prefix), in_file, frozenset([*frame, outer] if frame else ())))
+    return Tree(
+        source, whole, text, root, Offsets(start, len(prefix), in_file, frozenset([*frame, outer] if frame else ()))
+    )
 
 
 def _headers(text: str, unit: str, newline: str) -> str:

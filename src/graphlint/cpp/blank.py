@@ -24,12 +24,15 @@ _EXPORT = re.compile(
     rb"|\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:API|EXPORT|HIDDEN|INLINE|NOINLINE|DEVICE|HOST|UNUSED)\b(?=[ \t]+[\w:])"
 )
 _LONE_MACRO = re.compile(
-    rb"^[ \t]*(?:[A-Z][A-Z0-9]*_[A-Z0-9_]+|[A-Z0-9_]*_(?:BEGIN|END|PUSH|POP)(?:_[A-Z0-9_]*)?\([^()\n]*\))[ \t]*\r?$", re.M
+    rb"^[ \t]*(?:[A-Z][A-Z0-9]*_[A-Z0-9_]+|[A-Z0-9_]*_(?:BEGIN|END|PUSH|POP)(?:_[A-Z0-9_]*)?\([^()\n]*\))[ \t]*\r?$",
+    re.MULTILINE,
 )
 _PREPROCESSOR = re.compile(
-    rb"^[ \t]*#[ \t]*(?:define|undef|include|import|pragma|error|warning|line)\b(?:[^\n\\]|\\\r?\n|\\.)*", re.M
+    rb"^[ \t]*#[ \t]*(?:define|undef|include|import|pragma|error|warning|line)\b(?:[^\n\\]|\\\r?\n|\\.)*", re.MULTILINE
 )
-_DIRECTIVE = re.compile(rb"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|elifdef|elifndef|else|endif)\b(?:[^\n\\]|\\\r?\n|\\.)*", re.M)
+_DIRECTIVE = re.compile(
+    rb"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|elifdef|elifndef|else|endif)\b(?:[^\n\\]|\\\r?\n|\\.)*", re.MULTILINE
+)
 _NOT_LINE_END = re.compile(rb"[^\r\n]")
 
 

@@ -5,7 +5,7 @@ Nodes are duck-typed (`tree_sitter.Node`), so nothing here imports tree-sitter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from graphlint.cpp.facts import Parameter
@@ -37,9 +37,7 @@ from graphlint.flow import (
 from graphlint.source import Span
 
 if TYPE_CHECKING:
-    from tree_sitter import Node as Node
-else:
-    Node: TypeAlias = object
+    from tree_sitter import Node
 
 _LARGEST_DISPLAY = 64
 """Initializer lists with more items are data tables; lowering keeps their first items only."""
@@ -48,29 +46,16 @@ _OPERATORS = {"&&": "and", "||": "or", "and": "and", "or": "or", "!": "not", "no
 
 _CASTS = frozenset({"static_cast", "reinterpret_cast", "const_cast", "dynamic_cast", "bit_cast"})
 
-_SKIPPED = frozenset(
-    """
-    comment preproc_def preproc_function_def preproc_include preproc_call preproc_directive using_declaration
-    alias_declaration type_definition static_assert_declaration namespace_alias_definition friend_declaration
-    template_declaration concept_definition access_specifier attributed_declarator function_definition
-    class_specifier struct_specifier union_specifier enum_specifier empty_statement ;
-    """.split()
-)
+_SKIPPED = frozenset({"comment", "using_declaration", "alias_declaration", "static_assert_declaration"})
+_SKIPPED_ENDINGS = ("_definition", "_specifier", "_def", "_include", "_call", "template_declaration")
+"""Nodes inside a function that run nothing: types, macros, functions of their own."""
 
-_EXPRESSIONS = frozenset(
-    """
-    assignment_expression binary_expression call_expression cast_expression char_literal comma_expression
-    compound_literal_expression conditional_expression delete_expression false field_expression identifier
-    initializer_list lambda_expression new_expression nullptr null number_literal parenthesized_expression
-    pointer_expression qualified_identifier raw_string_literal sizeof_expression string_literal concatenated_string
-    subscript_expression template_function this true unary_expression update_expression user_defined_literal
-    field_identifier co_await_expression fold_expression parameter_pack_expansion
-    """.split()
-)
+_EXPRESSIONS = frozenset({"identifier", "initializer_list", "concatenated_string", "template_function", "this", "null"})
+_EXPRESSION_ENDINGS = ("_expression", "_literal", "_identifier")
 
 _COMPARES = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
 
-OnLambda: TypeAlias = Callable[[str, Node], None]
+OnLambda: TypeAlias = "Callable[[str, Node], None]"
 
 
 class Lowering:
@@ -124,7 +109,15 @@ class Lowering:
     def declared(self, declarator: Node | None) -> str:
         """The name that a declarator declares; empty for none."""
         while declarator is not None:
-            if declarator.type in ("identifier", "field_identifier", "type_identifier", "qualified_identifier", "destructor_name", "operator_name", "template_function"):
+            if declarator.type in (
+                "identifier",
+                "field_identifier",
+                "type_identifier",
+                "qualified_identifier",
+                "destructor_name",
+                "operator_name",
+                "template_function",
+            ):
                 return self.text(declarator)
             declarator = _inner(declarator)
         return ""
@@ -138,11 +131,12 @@ class Lowering:
 
     def statement(self, node: Node | None) -> Flow:
         """One statement; what is not known as one gives the flow of the statements in it."""
-        if node is None or node.type in _SKIPPED:
+        if node is None or node.type in _SKIPPED or node.type.endswith(_SKIPPED_ENDINGS):
             return NOTHING
         if handler := _STATEMENTS.get(node.type):
-            return handler(self, node)
-        if node.type in _EXPRESSIONS:
+            lowered: Flow = getattr(self, handler)(node)
+            return lowered
+        if node.type in _EXPRESSIONS or node.type.endswith(_EXPRESSION_ENDINGS):
             return self._effect(node)
         return self.block(node.named_children)
 
@@ -224,13 +218,16 @@ class Lowering:
             structured = _inner(structured)
         if structured is not None:
             names = tuple(Name(self.text(name), _span(name)) for name in structured.named_children)
-            yield Bind(Group("tuple", names, _span(structured)), self.expression(value_node), span, annotation=annotation)
+            yield Bind(
+                Group("tuple", names, _span(structured)), self.expression(value_node), span, annotation=annotation
+            )
             return
         if declarator is not None and (function := _function_declarator(declarator)) is not None:
             # `lock_guard lock(mutex);` reads as the declaration of a function: inside a body it never is one.
             name = self.declared(function.child_by_field_name("declarator"))
             listed = function.child_by_field_name("parameters")
-            arguments = tuple(Name(self.text(one), _span(one)) for one in (listed.named_children if listed is not None else ()))
+            written = listed.named_children if listed is not None else ()
+            arguments: tuple[Expr, ...] = tuple(Name(self.text(one), _span(one)) for one in written)
             if name:
                 value: Expr = Call(Name(_bare(type_text), span), arguments, (), span)
                 yield Bind(Name(name, span), value, span, annotation=annotation)
@@ -241,9 +238,16 @@ class Lowering:
         target = Name(name, _span(declarator))
         if value_node is None:
             yield Bind(target, None, span, annotation=annotation)
-        elif value_node.type == "argument_list" or (value_node.type == "initializer_list" and "auto" not in type_text.split()):
+        elif value_node.type == "argument_list" or (
+            value_node.type == "initializer_list" and "auto" not in type_text.split()
+        ):
             arguments = tuple(self.expression(one) for one in value_node.named_children[:_LARGEST_DISPLAY])
-            yield Bind(target, Call(Name(_bare(type_text), span), arguments, (), _span(value_node)), span, annotation=annotation)
+            yield Bind(
+                target,
+                Call(Name(_bare(type_text), span), arguments, (), _span(value_node)),
+                span,
+                annotation=annotation,
+            )
         else:
             yield Bind(target, self.expression(value_node), span, annotation=annotation)
 
@@ -280,7 +284,7 @@ class Lowering:
     def _do(self, node: Node) -> Flow:
         body = self.statement(node.child_by_field_name("body"))
         clause = node.child_by_field_name("condition")
-        once = Lit(True, _span(node))
+        once = _always(node)
         # The body runs first: a loop that is entered in any case.
         return Star(None, None, once, Seq((body, Eval(self.expression(clause), _span(node)))), NOTHING, _span(node))
 
@@ -290,7 +294,7 @@ class Lowering:
         update = node.child_by_field_name("update")
         body = self.statement(node.child_by_field_name("body"))
         steps = [body] if update is None else [body, self._effect(update)]
-        test = self.expression(condition) if condition is not None else Lit(True, _span(node))
+        test = self.expression(condition) if condition is not None else _always(node)
         return Seq((first, Star(None, None, test, Seq(tuple(steps)), NOTHING, _span(node))))
 
     def _range_for(self, node: Node) -> Flow:
@@ -316,7 +320,11 @@ class Lowering:
             if child.type != "case_statement":
                 continue
             label = child.child_by_field_name("value")
-            test: Expr = Op("default", (), _span(child)) if label is None else Op("==", (value, self.expression(label)), _span(label))
+            test: Expr = (
+                Op("default", (), _span(child))
+                if label is None
+                else Op("==", (value, self.expression(label)), _span(label))
+            )
             inner = [one for one in child.named_children if label is None or one != label]
             bodies.append((test, [item for one in inner if (item := self.statement(one)) is not NOTHING]))
         flow: Flow = NOTHING
@@ -333,7 +341,7 @@ class Lowering:
             flow = Alt(bodies[index][0], Seq(tuple(items)), flow, span)
         if any(_has_break(items) for _, items in bodies):
             # A `break` further inside leaves the switch: a loop that runs once.
-            flow = Star(None, None, Lit(True, _span(node)), Seq((flow, Exit("break", None, _span(node)))), NOTHING, _span(node))
+            flow = Star(None, None, _always(node), Seq((flow, Exit("break", None, _span(node)))), NOTHING, _span(node))
         return flow if first is NOTHING else Seq((first, flow))
 
     def _return(self, node: Node) -> Flow:
@@ -356,7 +364,11 @@ class Lowering:
             if child.type != "catch_clause":
                 continue
             listed = child.child_by_field_name("parameters")
-            caught = [one for one in (listed.named_children if listed is not None else ()) if one.type == "parameter_declaration"]
+            caught = [
+                one
+                for one in (listed.named_children if listed is not None else ())
+                if one.type == "parameter_declaration"
+            ]
             types = Name(self.type_text(caught[0]), _span(caught[0])) if caught else None
             name = self.declared(caught[0].child_by_field_name("declarator")) or None if caught else None
             handlers.append(Handler(types, name, self.statement(child.child_by_field_name("body")), _span(child)))
@@ -365,7 +377,11 @@ class Lowering:
     def _preprocessor(self, node: Node) -> Flow:
         """Both branches of an `#if`: either may be compiled."""
         alternative = node.child_by_field_name("alternative")
-        apart = [part for name in ("alternative", "condition", "name") if (part := node.child_by_field_name(name)) is not None]
+        apart = [
+            part
+            for name in ("alternative", "condition", "name")
+            if (part := node.child_by_field_name(name)) is not None
+        ]
         body = [child for child in node.named_children if not any(child == part for part in apart)]
         return Alt(Op("#if", (), _span(node)), self.block(body), self.statement(alternative), _span(node))
 
@@ -387,8 +403,15 @@ class Lowering:
         if kind in ("qualified_identifier", "template_function", "template_type", "dependent_name", "template_method"):
             return Name(self._plain_name(node), span)
         if handler := _VALUES.get(kind):
-            return handler(self, node, span)
-        return Op(kind, tuple(self.expression(child) for child in node.named_children[:_LARGEST_DISPLAY] if child.type != "comment"), span)
+            lowered: Expr = getattr(self, handler)(node, span)
+            return lowered
+        return Op(
+            kind,
+            tuple(
+                self.expression(child) for child in node.named_children[:_LARGEST_DISPLAY] if child.type != "comment"
+            ),
+            span,
+        )
 
     def _field(self, node: Node, name: str) -> Expr:
         child = node.child_by_field_name(name)
@@ -422,10 +445,17 @@ class Lowering:
         return Lit(text[1:-1] if text[:1] in "\"'" and len(text) > 1 else text, span)
 
     def _raw_string(self, node: Node, span: Span) -> Expr:
-        return Lit("".join(self.text(child) for child in node.named_children if child.type == "raw_string_content"), span)
+        return Lit(
+            "".join(self.text(child) for child in node.named_children if child.type == "raw_string_content"), span
+        )
 
     def _strings(self, node: Node, span: Span) -> Expr:
-        return Lit("".join(str(part.value) for child in node.named_children if isinstance(part := self.expression(child), Lit)), span)
+        return Lit(
+            "".join(
+                str(part.value) for child in node.named_children if isinstance(part := self.expression(child), Lit)
+            ),
+            span,
+        )
 
     def _attribute(self, node: Node, span: Span) -> Expr:
         base = self._field(node, "argument")
@@ -448,15 +478,26 @@ class Lowering:
     def _call(self, node: Node, span: Span) -> Expr:
         arguments = self._arguments(node)
         callee = node.child_by_field_name("function")
-        if callee is not None and callee.type == "template_function" and len(arguments) == 1 and self._plain_name(callee) in _CASTS:
+        if (
+            callee is not None
+            and callee.type == "template_function"
+            and len(arguments) == 1
+            and self._plain_name(callee) in _CASTS
+        ):
             return arguments[0]
         if callee is not None and callee.type == "primitive_type" and len(arguments) == 1:
             return arguments[0]
         called = self.expression(callee)
-        self.called.add(called.name if isinstance(called, Attr) else called.id.rpartition("::")[2] if isinstance(called, Name) else "")
+        self.called.add(
+            called.name
+            if isinstance(called, Attr)
+            else called.id.rpartition("::")[2]
+            if isinstance(called, Name)
+            else ""
+        )
         return Call(called, arguments, (), span)
 
-    def _cast(self, node: Node, span: Span) -> Expr:
+    def _cast(self, node: Node, _: Span) -> Expr:
         return self._field(node, "value")
 
     def _parenthesized(self, node: Node, span: Span) -> Expr:
@@ -494,7 +535,9 @@ class Lowering:
         return Op("=", (target, value), span)
 
     def _conditional(self, node: Node, span: Span) -> Expr:
-        return Choice(self._field(node, "condition"), self._field(node, "consequence"), self._field(node, "alternative"), span)
+        return Choice(
+            self._field(node, "condition"), self._field(node, "consequence"), self._field(node, "alternative"), span
+        )
 
     def _new(self, node: Node, span: Span) -> Expr:
         kind = node.child_by_field_name("type")
@@ -503,7 +546,13 @@ class Lowering:
         return Call(callee, (Call(Name(name, span), self._arguments(node), (), span),), (), span)
 
     def _list(self, node: Node, span: Span) -> Expr:
-        return Group("list", tuple(self.expression(child) for child in node.named_children[:_LARGEST_DISPLAY] if child.type != "comment"), span)
+        return Group(
+            "list",
+            tuple(
+                self.expression(child) for child in node.named_children[:_LARGEST_DISPLAY] if child.type != "comment"
+            ),
+            span,
+        )
 
     def _compound(self, node: Node, span: Span) -> Expr:
         kind = node.child_by_field_name("type")
@@ -512,7 +561,7 @@ class Lowering:
         name = Name(self._plain_name(kind) if kind is not None else "", span)
         return Call(name, tuple(self.expression(item) for item in items if item.type != "comment"), (), span)
 
-    def _designated(self, node: Node, span: Span) -> Expr:  # `.member = value` in an initializer list
+    def _designated(self, node: Node, _: Span) -> Expr:  # `.member = value` in an initializer list
         return self._field(node, "value")
 
     def _lambda(self, node: Node, span: Span) -> Expr:
@@ -535,7 +584,11 @@ def _record_name(node: Node, lowering: Lowering) -> str:
 
 def _bare(type_text: str) -> str:
     """A type's name without storage, qualifiers and template arguments: what a constructor is called by."""
-    words = [word for word in type_text.split() if word not in ("static", "const", "constexpr", "thread_local", "inline", "mutable")]
+    words = [
+        word
+        for word in type_text.split()
+        if word not in ("static", "const", "constexpr", "thread_local", "inline", "mutable")
+    ]
     return " ".join(words).partition("<")[0].rstrip("&* ")
 
 
@@ -545,7 +598,11 @@ def _inner(declarator: Node) -> Node | None:
     if inner is not None:
         return inner
     for child in declarator.named_children:
-        if child.type.endswith("declarator") or child.type in ("identifier", "field_identifier", "qualified_identifier"):
+        if child.type.endswith("declarator") or child.type in (
+            "identifier",
+            "field_identifier",
+            "qualified_identifier",
+        ):
             return child
     return None
 
@@ -576,60 +633,64 @@ def _breaks(flow: Flow) -> bool:
     return False
 
 
+def _always(node: Node) -> Lit:
+    return Lit(value=True, span=_span(node))
+
+
 def _span(node: Node) -> Span:
     return Span(node.start_byte, node.end_byte)
 
 
-_STATEMENTS: dict[str, Callable[[Lowering, Node], Flow]] = {
-    "expression_statement": Lowering._expression_statement,
-    "declaration": Lowering._declaration,
-    "if_statement": Lowering._if,
-    "while_statement": Lowering._while,
-    "do_statement": Lowering._do,
-    "for_statement": Lowering._for,
-    "for_range_loop": Lowering._range_for,
-    "switch_statement": Lowering._switch,
-    "return_statement": Lowering._return,
-    "co_return_statement": Lowering._return,
-    "throw_statement": Lowering._throw,
-    "break_statement": Lowering._break,
-    "continue_statement": Lowering._continue,
-    "try_statement": Lowering._try,
-    "preproc_if": Lowering._preprocessor,
-    "preproc_ifdef": Lowering._preprocessor,
-    "preproc_elif": Lowering._preprocessor,
-    "preproc_elifdef": Lowering._preprocessor,
-    "preproc_else": Lowering._preprocessor_else,
+_STATEMENTS: Mapping[str, str] = {
+    "expression_statement": "_expression_statement",
+    "declaration": "_declaration",
+    "if_statement": "_if",
+    "while_statement": "_while",
+    "do_statement": "_do",
+    "for_statement": "_for",
+    "for_range_loop": "_range_for",
+    "switch_statement": "_switch",
+    "return_statement": "_return",
+    "co_return_statement": "_return",
+    "throw_statement": "_throw",
+    "break_statement": "_break",
+    "continue_statement": "_continue",
+    "try_statement": "_try",
+    "preproc_if": "_preprocessor",
+    "preproc_ifdef": "_preprocessor",
+    "preproc_elif": "_preprocessor",
+    "preproc_elifdef": "_preprocessor",
+    "preproc_else": "_preprocessor_else",
 }
 
-_VALUES: dict[str, Callable[[Lowering, Node, Span], Expr]] = {
-    "true": Lowering._literal,
-    "false": Lowering._literal,
-    "nullptr": Lowering._literal,
-    "null": Lowering._literal,
-    "number_literal": Lowering._literal,
-    "string_literal": Lowering._literal,
-    "raw_string_literal": Lowering._raw_string,
-    "char_literal": Lowering._literal,
-    "concatenated_string": Lowering._strings,
-    "field_expression": Lowering._attribute,
-    "subscript_expression": Lowering._item,
-    "call_expression": Lowering._call,
-    "cast_expression": Lowering._cast,
-    "parenthesized_expression": Lowering._parenthesized,
-    "condition_clause": Lowering._parenthesized,
-    "pointer_expression": Lowering._pointer,
-    "unary_expression": Lowering._unary,
-    "update_expression": Lowering._unary,
-    "binary_expression": Lowering._binary,
-    "assignment_expression": Lowering._assignment,
-    "conditional_expression": Lowering._conditional,
-    "new_expression": Lowering._new,
-    "initializer_list": Lowering._list,
-    "compound_literal_expression": Lowering._compound,
-    "initializer_pair": Lowering._designated,
-    "lambda_expression": Lowering._lambda,
-    "sizeof_expression": Lowering._opaque,
-    "alignof_expression": Lowering._opaque,
-    "co_await_expression": Lowering._parenthesized,
+_VALUES: Mapping[str, str] = {
+    "true": "_literal",
+    "false": "_literal",
+    "nullptr": "_literal",
+    "null": "_literal",
+    "number_literal": "_literal",
+    "string_literal": "_literal",
+    "raw_string_literal": "_raw_string",
+    "char_literal": "_literal",
+    "concatenated_string": "_strings",
+    "field_expression": "_attribute",
+    "subscript_expression": "_item",
+    "call_expression": "_call",
+    "cast_expression": "_cast",
+    "parenthesized_expression": "_parenthesized",
+    "condition_clause": "_parenthesized",
+    "pointer_expression": "_pointer",
+    "unary_expression": "_unary",
+    "update_expression": "_unary",
+    "binary_expression": "_binary",
+    "assignment_expression": "_assignment",
+    "conditional_expression": "_conditional",
+    "new_expression": "_new",
+    "initializer_list": "_list",
+    "compound_literal_expression": "_compound",
+    "initializer_pair": "_designated",
+    "lambda_expression": "_lambda",
+    "sizeof_expression": "_opaque",
+    "alignof_expression": "_opaque",
+    "co_await_expression": "_parenthesized",
 }

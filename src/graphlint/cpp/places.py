@@ -66,7 +66,9 @@ class Place(NamedTuple):
 
     def part(self, name: str, cell: Cell | None, type_text: str) -> Place:
         """A part of it: a member or an element."""
-        return Place(self.root, self.kind, self.cells if cell is None else (*self.cells, cell), (*self.path, name), type_text)
+        return Place(
+            self.root, self.kind, self.cells if cell is None else (*self.cells, cell), (*self.path, name), type_text
+        )
 
     def is_in(self, whole: Place) -> bool:
         """Whether it lies inside `whole`, as far as their members tell."""

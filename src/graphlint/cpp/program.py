@@ -7,19 +7,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from graphlint.cpp.facts import Binding, CppFacts, Function, Record, Variable
-
-_HOLDERS = frozenset({"shared_ptr", "unique_ptr", "weak_ptr", "optional", "intrusive_ptr", "atomic", "reference_wrapper"})
-"""Templates that are transparent: `->` and `*` on them give what they hold."""
-
-_GENERIC = frozenset(
-    """
-    at back begin bind build call cbegin cend check clear close copy count create data empty end erase find finalize
-    forward free front get init initialize insert instance launch length load lock main max min name numel open pop print
-    process push release reset resize run set setup shape size start stop store swap sync synchronize type unlock update
-    value wait write
-    """.split()
-)
-"""Method names that say nothing about the class: one class of the tree having it does not make it the receiver's."""
+from graphlint.cpp.typetext import plain_type
+from graphlint.cpp.vocabulary import load
 
 
 class Member(NamedTuple):
@@ -102,14 +91,14 @@ class Program:
     def method(self, record: str, name: str, arity: int) -> Function | None:
         """The method of a class or of a class it derives from."""
         for owner in self._lineage(record):
-            found = [one for one in self._by_simple.get(name, ()) if one.owner and (one.owner == owner or ends_with(owner, one.owner) or ends_with(one.owner, owner))]
+            found = [one for one in self._by_simple.get(name, ()) if one.owner and _is_one(one.owner, owner)]
             if found:
                 return _best(found, arity, None)
         return None
 
     def only_method(self, name: str, arity: int) -> Function | None:
-        """The method of that name where one class alone has one."""
-        if name in _GENERIC:
+        """The method of that name where one class alone has one, and the name is no word that any class may use."""
+        if name in load().words.generic:
             return None
         found = [one for one in self._by_simple.get(name, ()) if one.owner]
         return _best(found, arity, None) if len({one.owner for one in found}) == 1 else None
@@ -133,7 +122,7 @@ class Program:
         """A data member of a class or of a class it derives from."""
         for owner in self._lineage(record):
             for one in self._records.get(owner.rpartition("::")[2], ()):
-                if ends_with(one.name, owner) or ends_with(owner, one.name):
+                if _is_one(one.name, owner):
                     for variable in one.members:
                         if variable.name == name:
                             return Member(one.name, variable)
@@ -152,7 +141,7 @@ class Program:
         found = [record]
         for name in found:
             for one in self._records.get(name.rpartition("::")[2], ()):
-                if ends_with(one.name, name) or ends_with(name, one.name):
+                if _is_one(one.name, name):
                     found += [base for text in one.bases if (base := plain_type(text)) not in found and len(found) < 32]
         return found
 
@@ -168,54 +157,9 @@ def ends_with(name: str, ending: str) -> bool:
     return name == ending or name.endswith("::" + ending)
 
 
-def plain_type(text: str) -> str:
-    """The name of a type without qualifiers, template arguments, `&` and `*`, seen through smart pointers and optionals."""
-    name, arguments = split_type(text)
-    if name.rpartition("::")[2] in _HOLDERS and arguments:
-        return plain_type(arguments[0])
-    return name
-
-
-def element_type(text: str) -> str:
-    """The type of what a container holds (of a map: its values), of what a pointer or optional points to."""
-    name, arguments = split_type(text)
-    if not arguments:
-        return text.rstrip("&* ")
-    if "map" in name.rpartition("::")[2].lower() and len(arguments) > 1:
-        return arguments[1]
-    return arguments[0]
-
-
-def is_holder(text: str) -> bool:
-    """Whether a type is a smart pointer or an optional."""
-    return split_type(text)[0].rpartition("::")[2] in _HOLDERS
-
-
-def split_type(text: str) -> tuple[str, tuple[str, ...]]:
-    """The name of a type and its template arguments."""
-    head, bracket, rest = text.partition("<")
-    words = [word for word in head.replace("&", " ").replace("*", " ").split() if word not in _QUALIFIERS]
-    name = words[0] if words else ""
-    if not bracket:
-        return name, ()
-    arguments: list[str] = []
-    depth = 0
-    start = 0
-    for index, char in enumerate(rest):
-        if char in "<(":
-            depth += 1
-        elif char in ">)":
-            if depth == 0:
-                arguments.append(rest[start:index].strip())
-                break
-            depth -= 1
-        elif char == "," and depth == 0:
-            arguments.append(rest[start:index].strip())
-            start = index + 1
-    return name, tuple(arguments)
-
-
-_QUALIFIERS = frozenset("static const constexpr thread_local inline mutable volatile extern typename struct class register".split())
+def _is_one(name: str, other: str) -> bool:
+    """Whether two names of classes mean one: either may be written without its outer namespaces."""
+    return ends_with(name, other) or ends_with(other, name)
 
 
 def _best(found: Sequence[Function], arity: int, near: Function | None) -> Function | None:

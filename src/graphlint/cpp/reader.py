@@ -10,14 +10,14 @@ where braces balance only in one branch of an `#if`, each branch is read by itse
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from graphlint.cpp import blank
 from graphlint.cpp.facts import Binding, CppFacts, Function, Record, Variable
-from graphlint.cpp.lower import Lowering, Node
+from graphlint.cpp.lower import Lowering
 from graphlint.cpp.vocabulary import BindingMacro, Vocabulary, load
 from graphlint.effects import Lifetime
 from graphlint.flow import Attr, Bind, Call, Eval, Expr, Flow, Func, Group, Lit, Name, Op, Seq, children
@@ -40,9 +40,9 @@ class MissingGrammarError(ImportError):
         super().__init__("reading C++ needs tree-sitter and tree-sitter-cpp: install cudagraph-lint[cpp]")
 
 
-def wanted(content: bytes, names: Iterable[bytes] = ()) -> bool:
-    """Whether a file can have an effect or a binding: it holds a name of the vocabulary, or one of `names`."""
-    return any(token in content for token in load().tokens) or any(name in content for name in names)
+def wanted(content: bytes) -> bool:
+    """Whether a file can have an effect or a binding: whether it holds a name of the vocabulary."""
+    return any(piece in content and any(token in content for token in group) for piece, group in load().tokens.items())
 
 
 def read(source: Source) -> CppFacts:
@@ -87,7 +87,9 @@ class _Outline:
 
     def facts(self) -> CppFacts:
         functions = tuple(function for function, _ in self.functions)
-        return CppFacts(self.path, functions, tuple(self.records), tuple(self.variables), tuple(self.bindings), tuple(self.unread))
+        return CppFacts(
+            self.path, functions, tuple(self.records), tuple(self.variables), tuple(self.bindings), tuple(self.unread)
+        )
 
 
 def _merged(whole: _Outline, variants: list[_Outline]) -> CppFacts:
@@ -113,6 +115,9 @@ def _merged(whole: _Outline, variants: list[_Outline]) -> CppFacts:
     )
 
 
+_T = TypeVar("_T")
+
+
 def _united(*lists: Iterable[_T]) -> tuple[_T, ...]:
     return tuple(dict.fromkeys(item for items in lists for item in items))
 
@@ -129,7 +134,9 @@ def _outline(content: bytes, source: Source) -> _Outline:
     return outline
 
 
-_DECLARATIVE = frozenset({"function_definition", "namespace_definition", "access_specifier", "template_declaration", "linkage_specification"})
+_DECLARATIVE = frozenset(
+    {"function_definition", "namespace_definition", "access_specifier", "template_declaration", "linkage_specification"}
+)
 
 
 class _Reader:
@@ -176,7 +183,8 @@ class _Reader:
         if body is None:
             return
         name_node = node.child_by_field_name("name")
-        name = _join(scope, self._lowering.expression(name_node).id if name_node is not None and isinstance(self._lowering.expression(name_node), Name) else f"struct@{node.start_byte}")
+        named = self._lowering.expression(name_node) if name_node is not None else None
+        name = _join(scope, named.id if isinstance(named, Name) else f"struct@{node.start_byte}")
         bases = tuple(
             self._lowering.text(base)
             for clause in node.named_children
@@ -214,7 +222,9 @@ class _Reader:
             if isinstance(bind.target, Name) and isinstance(bind.annotation, Lit):
                 is_static_member = "::" in bind.target.id
                 if not is_static_member:
-                    variable = Variable(_join(scope, bind.target.id), str(bind.annotation.value), Lifetime.MODULE, bind.span)
+                    variable = Variable(
+                        _join(scope, bind.target.id), str(bind.annotation.value), Lifetime.MODULE, bind.span
+                    )
                     self._outline.variables.append(variable)
             if bind.value is not None:
                 self._bindings_of(bind.value, "", None)
@@ -312,7 +322,10 @@ class _Reader:
 
     def _local_records(self, body: Node, scope: str) -> None:
         """Classes that a function defines in its body."""
-        if b"struct" not in self._content[body.start_byte : body.end_byte] and b"class" not in self._content[body.start_byte : body.end_byte]:
+        if (
+            b"struct" not in self._content[body.start_byte : body.end_byte]
+            and b"class" not in self._content[body.start_byte : body.end_byte]
+        ):
             return
         pending = list(body.named_children)
         while pending:
@@ -354,7 +367,9 @@ class _Reader:
         body = node.child_by_field_name("body")
         flow = self._guarded(lambda: self._lowering.block([body] if body is not None else []), node)
         self._lambda_functions(f"{names[0]}@{node.start_byte}", "")
-        prefixes = _Prefixes(_dotted(macro.functions, namespace), _dotted(macro.classes, namespace), names[macro.handle])
+        prefixes = _Prefixes(
+            _dotted(macro.functions, namespace), _dotted(macro.classes, namespace), names[macro.handle]
+        )
         handles = {names[macro.handle]: ""}
         for statement in _statements(flow):
             value = statement.value
@@ -380,7 +395,7 @@ class _Reader:
                 if name == "class_" and args and isinstance(args[0], Lit) and context is not None:
                     return f"{context[0].classes}.{args[0].value}"
                 if name in ("def", "def_static", "impl", "def_method") and args:
-                    self._bind(args, owner, context, base)
+                    self._bind(args, owner, context)
                 return owner
             case Call(callee=Name(id=name), args=args) if name.rpartition("::")[2] in ("class_", "class"):
                 texts = [str(arg.value) for arg in args if isinstance(arg, Lit) and isinstance(arg.value, str)]
@@ -393,7 +408,7 @@ class _Reader:
                 return context[1].get(name, "")
         return owner
 
-    def _bind(self, args: tuple[Expr, ...], owner: str, context: _Context | None, base: Expr) -> None:
+    def _bind(self, args: tuple[Expr, ...], owner: str, context: _Context | None) -> None:
         first = args[0]
         if not isinstance(first, Lit) or not isinstance(first.value, str):
             return
@@ -402,11 +417,13 @@ class _Reader:
         prefix = owner or (context[0].functions if context is not None else "")
         if not prefix and context is None:
             return
-        target = next((found for arg in args[1:] if (found := _target(arg))), None)
+        target = _target(args[1:])
         if target is None or not name:
             return
         call = ".".join(part for part in (prefix, name) if part)
-        self._outline.bindings.append(Binding(call, target, owner, Span(first.span.start, args[-1].span.end), self._outline.path))
+        self._outline.bindings.append(
+            Binding(call, target, owner, Span(first.span.start, args[-1].span.end), self._outline.path)
+        )
 
 
 @dataclass(frozen=True)
@@ -418,26 +435,41 @@ class _Prefixes:
     handle: str
 
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import TypeAlias, TypeVar
-
-    _T = TypeVar("_T")
-    _Context: TypeAlias = tuple[_Prefixes, dict[str, str]]
+_Context: TypeAlias = tuple[_Prefixes, dict[str, str]]
+"""Where Python finds what a block binds, and the class that each handle in the block is about."""
 
 
-def _target(expr: Expr) -> str | None:
-    """The function that an argument of `def` names: `&f`, `f`, `TORCH_FN(f)`, `TORCH_BOX(&f)`, a lambda."""
-    match expr:
-        case Name(id=name):
-            return None if name.rpartition("::")[2].startswith("k") and "::" in name and name[-1].isupper() else name
-        case Func(id=name):
-            return name
-        case Op(op="&", operands=(Name(id=name),)):
-            return name
-        case Call(callee=Name(id=name), args=args) if args and (name.isupper() or "overload" in name.lower() or "wrap" in name.lower()):
-            return _target(args[0])
-    return None
+def _target(arguments: Sequence[Expr]) -> str | None:
+    """The function that the arguments of `def` name: `&f`, `TORCH_FN(f)`, a lambda, or `f` alone."""
+    for argument in arguments:
+        match argument:
+            case Func(id=name):
+                return name
+            case Op(op="&", operands=(Name(id=name),)):
+                return name
+            case Call(callee=Name(id=called), args=args) if args and _is_wrapper(called):
+                if (found := _target(args)) is not None:
+                    return found
+    names = [argument.id for argument in arguments if isinstance(argument, Name)]
+    return next((name for name in reversed(names) if not _is_constant(name)), None)
+
+
+def _is_wrapper(name: str) -> bool:
+    """Whether a call hands its argument on as a function: `TORCH_FN(f)`, `torch::dispatch(key, f)`, `py::overload_cast<>(&f)`."""
+    last = name.rpartition("::")[2]
+    return last.isupper() or last in (
+        "dispatch",
+        "overload_cast",
+        "call_guard",
+        "makeFromUnboxedFunction",
+        "select_overload",
+    )
+
+
+def _is_constant(name: str) -> bool:
+    """Whether a name is that of a dispatch key or another constant: `torch::kCUDA`, `c10::DispatchKey::CUDA`."""
+    scope, _, last = name.rpartition("::")
+    return last.isupper() or (last[:1] == "k" and last[1:2].isupper()) or scope.endswith("DispatchKey")
 
 
 def _statements(flow: Flow) -> Iterator[Eval | Bind]:

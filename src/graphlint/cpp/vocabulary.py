@@ -67,12 +67,17 @@ class Words:
     memory_types: frozenset[str]
     graph_types: frozenset[str]
     pool_scopes: frozenset[str]
+    transparent: frozenset[str]
     host_options: frozenset[str]
     device_options: frozenset[str]
     keep: frozenset[str]
     look: frozenset[str]
     drop: frozenset[str]
     size: frozenset[str]
+    view: frozenset[str]
+    make: frozenset[str]
+    passed_on: frozenset[str]
+    generic: frozenset[str]
     refusals: frozenset[str]
     conditions: frozenset[str]
     statuses: frozenset[str]
@@ -86,8 +91,9 @@ class Vocabulary:
     """By last word, without the leading dot."""
     bindings: Mapping[str, BindingMacro]
     words: Words
-    tokens: tuple[bytes, ...] = field(default=())
-    """A file without any of them has no effect and no binding in it."""
+    tokens: Mapping[bytes, tuple[bytes, ...]] = field(default_factory=dict)
+    """A file without any of the tokens has no effect and no binding in it. They are grouped by a piece that all tokens
+    of a group have: one search for the piece spares the others in most files."""
 
     def entries(self, name: str, *, is_method: bool, receiver: str = "") -> tuple[Entry, ...]:
         """The effects of calling `name`, which may be qualified; `receiver` is the declared type of a method's object."""
@@ -130,9 +136,9 @@ def _matches(entry: str, name: str, *, is_method: bool) -> bool:
 
 _WORD_LISTS = {
     "status": ("none", "active"),
-    "types": ("memory", "graph", "pool-scope"),
+    "types": ("memory", "graph", "pool-scope", "transparent"),
     "options": ("host", "device"),
-    "holders": ("keep", "look", "drop", "size"),
+    "holders": ("keep", "look", "drop", "size", "view", "make", "pass", "generic"),
     "refusals": ("calls", "conditions", "statuses"),
 }
 _SCHEMA = Table(
@@ -146,10 +152,7 @@ _SCHEMA = Table(
         "binding": ListOf(
             Table(required={"macro": ListOf(str), "functions": str, "classes": str}, optional={"handle": int})
         ),
-        **{
-            name: Table(required={key: ListOf(str) for key in keys}, optional={})
-            for name, keys in _WORD_LISTS.items()
-        },
+        **{name: Table(required={key: ListOf(str) for key in keys}, optional={}) for name, keys in _WORD_LISTS.items()},
     }
 )
 _GIVES = ("result", "flag", "status")
@@ -185,7 +188,7 @@ def parse(document: Document) -> Vocabulary:
     lists = {(table, key): frozenset(document[table][key]) for table, keys in _WORD_LISTS.items() for key in keys}
     words = Words(*lists.values())
     found = {name: tuple(entries) for name, entries in effects.items()}
-    return Vocabulary(found, bindings, words, tuple(_tokens(found, bindings, words)))
+    return Vocabulary(found, bindings, words, _grouped(_tokens(found, bindings, words)))
 
 
 @cache
@@ -208,16 +211,34 @@ def _of(document: Document, index: int, text: str) -> str:
     return text
 
 
-_WEAK = frozenset({".reset"})
+_WEAK = frozenset({".reset", ".allocate"})
 """Too common to tell a file by: their type's name tells it."""
 
 
-def _tokens(
-    effects: Mapping[str, Iterable[Entry]], bindings: Mapping[str, BindingMacro], words: Words
-) -> Iterable[bytes]:
+def _tokens(effects: Mapping[str, Iterable[Entry]], bindings: Mapping[str, BindingMacro], words: Words) -> list[bytes]:
     names = {entry.name for entries in effects.values() for entry in entries} - _WEAK
     methods = {name[1:] for name in names if name.startswith(".")}
     found = {name for name in names if not name.startswith(".")} | words.graph_types | frozenset(bindings)
+    found |= {entry.type for entries in effects.values() for entry in entries if entry.name in _WEAK}
     found |= {f"{arrow}{name}(" for name in methods for arrow in (".", ">")}
     # A token that holds another one finds nothing new.
     return sorted(token.encode() for token in found if not any(other != token and other in token for other in found))
+
+
+_PIECE = 5
+"""Bytes; shorter pieces stand in most files."""
+
+
+def _grouped(tokens: list[bytes]) -> dict[bytes, tuple[bytes, ...]]:
+    """Groups of tokens that share a piece, the largest groups first."""
+    groups: dict[bytes, tuple[bytes, ...]] = {}
+    left = list(tokens)
+    while left:
+        holders: dict[bytes, list[bytes]] = {}
+        for token in left:
+            for start in range(max(1, len(token) - _PIECE + 1)):
+                holders.setdefault(token[start : start + _PIECE], []).append(token)
+        piece = max(sorted(holders), key=lambda one: len(set(holders[one])))
+        groups[piece] = tuple(dict.fromkeys(holders[piece]))
+        left = [token for token in left if token not in groups[piece]]
+    return groups

@@ -215,7 +215,13 @@ class _Walker:
         return _Frame(function, self.frames, this, parent, calls)
 
     def enter(
-        self, function: Function, this: Place | None, arguments: Sequence[Value], state: _State, frame: _Frame, span: Span
+        self,
+        function: Function,
+        this: Place | None,
+        arguments: Sequence[Value],
+        state: _State,
+        frame: _Frame,
+        span: Span,
     ) -> Value:
         """Go into a call."""
         identity = (function.path, function.name + str(function.span.start))
@@ -231,7 +237,9 @@ class _Walker:
             root = inner.key(parameter.name)
             if parameter.type.endswith("&"):
                 if value.place is None and not value.fresh and value.truth == UNKNOWN:
-                    value = value._replace(place=Place(root, Kind.LOCAL, (Cell(function.name, parameter.name),), (), parameter.type))
+                    value = value._replace(
+                        place=Place(root, Kind.LOCAL, (Cell(function.name, parameter.name),), (), parameter.type)
+                    )
                 state.env[root, ()] = value
             else:
                 state.env[root, ()] = value._replace(place=None, pointee=value.pointee or value.place)
@@ -290,10 +298,16 @@ class _Walker:
             return None
         truth = self._truth(test)
         entry = state.guards
-        then = self.run(flow.then, self._under(state, test, truth, flow.test.span, frame), frame) if truth != FALSE else None
+        then = (
+            self.run(flow.then, self._under(state, test, truth, flow.test.span, frame), frame)
+            if truth != FALSE
+            else None
+        )
         other = None
         if truth != TRUE:
-            other = self.run(flow.other, self._under(state, test, conditions.negate(truth), flow.test.span, frame), frame)
+            other = self.run(
+                flow.other, self._under(state, test, conditions.negate(truth), flow.test.span, frame), frame
+            )
         if then is None or other is None:
             return then or other
         return self._join(then, other, entry, truth, test.asks, before=len(state.traces[0]) if state.traces else 0)
@@ -431,7 +445,9 @@ class _Walker:
             words = type_text.replace("&", " ").split()
             if "static" in words or "thread_local" in words:
                 cell = Cell(f"{frame.function.name}()", name.id)
-                place = Place(f"static:{frame.function.path}:{cell.owner}::{name.id}", Kind.STATIC, (cell,), (), type_text)
+                place = Place(
+                    f"static:{frame.function.path}:{cell.owner}::{name.id}", Kind.STATIC, (cell,), (), type_text
+                )
                 state.env[root, ()] = Value(place=place)
                 if value.fresh:
                     self._keep(place, value, state, frame, flow.span)
@@ -462,10 +478,16 @@ class _Walker:
         if value.place is None or value.place.kind is not Kind.LOCAL:
             return
         for (other, path), part in list(state.env.items()):
-            if other == value.place.root and path[: len(value.place.path)] == value.place.path and path != value.place.path:
+            if (
+                other == value.place.root
+                and path[: len(value.place.path)] == value.place.path
+                and path != value.place.path
+            ):
                 state.env[root, path[len(value.place.path) :]] = part
 
-    def _assign(self, target: Value, value: Value, written: Expr | None, state: _State, frame: _Frame, span: Span) -> None:
+    def _assign(
+        self, target: Value, value: Value, written: Expr | None, state: _State, frame: _Frame, span: Span
+    ) -> None:
         place = target.place
         if place is None:
             return
@@ -485,7 +507,7 @@ class _Walker:
             self._copy_parts_below(value, place, state)
 
     def _copy_parts_below(self, value: Value, place: Place, state: _State) -> None:
-        for (root, path) in list(state.env):
+        for root, path in list(state.env):
             if root == place.root and len(path) > len(place.path) and path[: len(place.path)] == place.path:
                 del state.env[root, path]
         if value.place is not None and value.place.kind is Kind.LOCAL:
@@ -498,7 +520,9 @@ class _Walker:
         if any(conditions.occurs(guard.formula, CAPTURING, positively=True) for guard in state.guards):
             self.found.latches.add(place.cell)
 
-    def _keep(self, place: Place, value: Value, state: _State, frame: _Frame, span: Span, *, in_place: bool = False) -> None:
+    def _keep(
+        self, place: Place, value: Value, state: _State, frame: _Frame, span: Span, *, in_place: bool = False
+    ) -> None:
         parked = bool(state.parked.intersection(place.cells))
         for fresh in value.fresh:
             identity = (fresh.span, span, place.root, state.guards)
@@ -540,7 +564,17 @@ class _Walker:
     ) -> None:
         function = frame.function
         happening = Happening(
-            effect, place, function.path, span, function.span, _symbol(frame), state.guards, frame.calls, operation, once, is_sure
+            effect,
+            place,
+            function.path,
+            span,
+            function.span,
+            _symbol(frame),
+            state.guards,
+            frame.calls,
+            operation,
+            once,
+            is_sure,
         )
         state.traces = tuple((*trace, happening) if len(trace) < MAX_HAPPENINGS else trace for trace in state.traces)
 
@@ -608,7 +642,9 @@ class _Walker:
             return self._stored(known.place, state, known)
         type_text = frame.types[name]
         is_parameter = any(parameter.name == name for parameter in frame.function.parameters)
-        place = Place(root, Kind.PARAMETER if is_parameter else Kind.LOCAL, (Cell(frame.function.name, name),), (), type_text)
+        place = Place(
+            root, Kind.PARAMETER if is_parameter else Kind.LOCAL, (Cell(frame.function.name, name),), (), type_text
+        )
         return self._with_parts(known._replace(place=place), place, state)
 
     def _stored(self, place: Place, state: _State, known: Value = NOTHING) -> Value:
@@ -674,6 +710,9 @@ class _Walker:
 
     def _attribute(self, expr: Attr, state: _State, frame: _Frame) -> Value:
         base = self.value(expr.base, state, frame)
+        if expr.name == "first" and base.pointee is not None and not isinstance(expr.base, Op):
+            # `map.emplace(...).first` is the iterator that leads to the element.
+            return Value(pointee=base.pointee, asks=base.asks)
         place = base.place
         if place is None:
             place = base.pointee
@@ -712,7 +751,12 @@ class _Walker:
             return self._boolean(expr, state, frame)
         values = [self.value(operand, state, frame) for operand in expr.operands]
         if op == "not" and values:
-            return Value(truth=conditions.negate(self._truth(values[0])), sized=values[0].sized, asks=values[0].asks, asked=values[0].asked)
+            return Value(
+                truth=conditions.negate(self._truth(values[0])),
+                sized=values[0].sized,
+                asks=values[0].asks,
+                asked=values[0].asked,
+            )
         if op == "*" and len(values) == 1:
             return self._dereferenced(values[0], state)
         if op == "&" and len(values) == 1:
@@ -744,7 +788,10 @@ class _Walker:
             asks |= value.asks
             asked = asked or value.asked
             reached = mine if expr.op == "and" else conditions.negate(mine)
-            state.guards = (*state.guards, Guard(reached, frame.function.path, operand.span, value.sized, value.asks, value.asked))
+            state.guards = (
+                *state.guards,
+                Guard(reached, frame.function.path, operand.span, value.sized, value.asks, value.asked),
+            )
         state.guards = guards
         return Value(truth=truth, sized=sized, asks=asks, asked=asked)
 
@@ -821,7 +868,7 @@ class _Walker:
                     return self._lambda(held.function, arguments, state, frame, expr.span)
                 break
             scope = scope.parent
-        if entries := self.vocabulary.entries(name, is_method=False):
+        if entries := self._known(name, arguments, name):
             return self._apply(entries, expr, None, arguments, state, frame)
         target = self.program.free(name, len(arguments), frame.function)
         if target is not None and self._is_worth(target, arguments):
@@ -832,7 +879,11 @@ class _Walker:
             return arguments[0]
         if last[:1].isupper() or last in _MAKERS or name == "new":
             # A constructor, or what makes an object of its arguments: the object holds what they hold.
-            return Value(fresh=_all_fresh(arguments), is_empty=not arguments and last not in _MAKERS, options=self._options(expr, state, frame))
+            return Value(
+                fresh=_all_fresh(arguments),
+                is_empty=not arguments and last not in _MAKERS,
+                options=self._options(expr, state, frame),
+            )
         return Value(
             is_looked_up=True,
             measures=frozenset().union(*(argument.measures for argument in arguments)),
@@ -840,7 +891,22 @@ class _Walker:
             asks=frozenset().union(*(argument.asks for argument in arguments)),
         )
 
-    def _method(self, expr: CallExpr, callee: Attr, base: Value, arguments: list[Value], state: _State, frame: _Frame) -> Value:
+    def _known(
+        self, name: str, arguments: Sequence[Value], about: str, receiver: str | None = None
+    ) -> tuple[Entry, ...]:
+        """The vocabulary's entries for a call; `receiver` is given for a method.
+
+        Whether *something* is capturing is a phase of that object. A test is about a stream: it is given one, or its
+        name or its object's says so.
+        """
+        entries = self.vocabulary.entries(name, is_method=receiver is not None, receiver=receiver or "")
+        if not arguments and "stream" not in about.lower():
+            return tuple(entry for entry in entries if entry.gives != "flag")
+        return entries
+
+    def _method(
+        self, expr: CallExpr, callee: Attr, base: Value, arguments: list[Value], state: _State, frame: _Frame
+    ) -> Value:
         name = callee.name
         place = base.place
         if isinstance(callee.base, Op) and callee.base.op == "*" and place is None:
@@ -848,18 +914,27 @@ class _Walker:
         if place is None:
             place = base.pointee
         receiver = place.type if place is not None else ""
-        if entries := self.vocabulary.entries(name, is_method=True, receiver=receiver):
-            if any(entry.does is not Effect.IS_CAPTURING for entry in entries) or arguments or "stream" in _shown(callee.base).lower() or "Stream" in receiver:
-                return self._apply(entries, expr, place, arguments, state, frame, base)
+        if entries := self._known(
+            name, arguments, f"{_shown(callee.base)} {receiver}", receiver or _shown(callee.base)
+        ):
+            return self._apply(entries, expr, place, arguments, state, frame, base)
         target = self._resolve_method(name, place, len(arguments), frame)
         if target is not None and self._is_worth(target, arguments):
-            this = None if place is None or isinstance(callee.base, Name) and callee.base.id == "this" else place
-            return self.enter(target, this if this is not None else self._this(frame), arguments, state, frame, expr.span)
+            this = None if place is None or (isinstance(callee.base, Name) and callee.base.id == "this") else place
+            return self.enter(
+                target, this if this is not None else self._this(frame), arguments, state, frame, expr.span
+            )
         self._run_lambdas(arguments, state, frame, expr.span)
         if place is not None:
             return self._holder(expr, name, place, base, arguments, state, frame)
         if name in self.words.keep and _all_fresh(arguments) and base.is_looked_up:
-            found = Place(f"*{frame.number}/{expr.span.start}", Kind.POINTEE, (Cell(frame.function.name, _shown(callee.base)),), (), "")
+            found = Place(
+                f"*{frame.number}/{expr.span.start}",
+                Kind.POINTEE,
+                (Cell(frame.function.name, _shown(callee.base)),),
+                (),
+                "",
+            )
             self._keep(found, Value(fresh=_all_fresh(arguments)), state, frame, expr.span)
         return Value(
             fresh=base.fresh if name in _VIEWS else (),
@@ -881,10 +956,18 @@ class _Walker:
                 self._keep(element, Value(fresh=fresh), state, frame, expr.span)
                 if element.kind is Kind.LOCAL:
                     known = state.env.get((element.root, element.path), NOTHING)
-                    state.env[element.root, element.path] = known._replace(fresh=tuple(dict.fromkeys((*known.fresh, *fresh))))
+                    state.env[element.root, element.path] = known._replace(
+                        fresh=tuple(dict.fromkeys((*known.fresh, *fresh)))
+                    )
             for argument in arguments:
                 kept = argument.place or argument.pointee
-                if kept is not None and kept.kind.is_kept and kept.cells and place.kind.is_kept and kept.cells[0] != place.cells[0]:
+                if (
+                    kept is not None
+                    and kept.kind.is_kept
+                    and kept.cells
+                    and place.kind.is_kept
+                    and kept.cells[0] != place.cells[0]
+                ):
                     state.parked |= {kept.cell}
         if name in words.drop and place.cells:
             if fresh:  # `pointer.reset(new T)`
@@ -894,14 +977,16 @@ class _Walker:
                 self._give_up(Value(place=part), name, state, frame, expr.span)
             return NOTHING
         if name in words.look:
-            if is_holder(place.type) or not arguments and name in ("value", "get", "data"):
+            if is_holder(place.type) or (not arguments and name in ("value", "get", "data")):
                 inner = place._replace(type=element_type(place.type))
                 return self._stored(inner, state, base)._replace(pointee=None if name == "value" else inner)
             value = self._stored(element, state)
             return value._replace(pointee=element, fresh=())
         if name in words.size:
             # The size of a copy of a handle is that of what it was copied from.
-            cells = frozenset(place.cells) | (frozenset(base.pointee.cells) if base.pointee is not None else frozenset())
+            cells = frozenset(place.cells) | (
+                frozenset(base.pointee.cells) if base.pointee is not None else frozenset()
+            )
             return Value(measures=cells, asks=cells)
         if name in _VIEWS:
             return Value(fresh=base.fresh, asks=base.asks, options=base.options | self._options(expr, state, frame))
@@ -986,7 +1071,9 @@ class _Walker:
                 case Effect.GRAPH_DEATH:
                     operation = expr.callee.name if isinstance(expr.callee, Attr) else _shown(expr.callee)
                     is_drop = place is not None and entry.of == "self" and self._is_held(place)
-                    self._happen(entry.does, subject, "drop" if is_drop else operation, state, frame, expr.span, once=entry.once)
+                    self._happen(
+                        entry.does, subject, "drop" if is_drop else operation, state, frame, expr.span, once=entry.once
+                    )
                 case Effect.WS_RELEASE:
                     if subject is not None and subject.cells:
                         self._happen(entry.does, subject, "free", state, frame, expr.span)
@@ -1093,12 +1180,51 @@ class _Walker:
 # --------------------------------------------------------------------------------------------------------------- helpers
 
 _PASSED_ON = frozenset({"move", "forward", "ref", "cref", "as_const", "addressof", "ensure_contiguous"})
-_MAKERS = frozenset({"make_shared", "make_unique", "make_pair", "make_tuple", "make_intrusive", "make_optional", "pair", "tuple", "optional", "tie", "vector", "new", "shared_ptr", "unique_ptr"})
+_MAKERS = frozenset(
+    {
+        "make_shared",
+        "make_unique",
+        "make_pair",
+        "make_tuple",
+        "make_intrusive",
+        "make_optional",
+        "pair",
+        "tuple",
+        "optional",
+        "tie",
+        "vector",
+        "new",
+        "shared_ptr",
+        "unique_ptr",
+    }
+)
 _VIEWS = frozenset(
-    """
-    alias as_strided contiguous cuda detach expand fill_ flatten narrow permute requires_grad_ reshape select
-    set_requires_grad slice squeeze to transpose unsqueeze view view_as zero_ copy_ clone
-    """.split()
+    [
+        "alias",
+        "as_strided",
+        "contiguous",
+        "cuda",
+        "detach",
+        "expand",
+        "fill_",
+        "flatten",
+        "narrow",
+        "permute",
+        "requires_grad_",
+        "reshape",
+        "select",
+        "set_requires_grad",
+        "slice",
+        "squeeze",
+        "to",
+        "transpose",
+        "unsqueeze",
+        "view",
+        "view_as",
+        "zero_",
+        "copy_",
+        "clone",
+    ]
 )
 """Methods whose result is, or holds, the tensor that they are called on."""
 
@@ -1116,7 +1242,9 @@ def _variable(owner: str, name: str, type_text: str, kind: Kind) -> Place:
 
 def _is_constant(name: str) -> bool:
     """Whether a name is spelled like a constant or a macro: `MAX_SIZE`, `kAlignment`."""
-    return name.isupper() or (len(name) > 1 and name[0] == "k" and name[1].isupper()) or name in ("std", "true", "false")
+    return (
+        name.isupper() or (len(name) > 1 and name[0] == "k" and name[1].isupper()) or name in ("std", "true", "false")
+    )
 
 
 def _measured(value: Value, written: Expr) -> frozenset[Cell]:
@@ -1167,7 +1295,9 @@ def _join_values(one: Value, other: Value, test: Formula) -> Value:
     )
 
 
-def _is_about(one: tuple[tuple[Happening, ...], ...], other: tuple[tuple[Happening, ...], ...], asks: frozenset[Cell]) -> bool:
+def _is_about(
+    one: tuple[tuple[Happening, ...], ...], other: tuple[tuple[Happening, ...], ...], asks: frozenset[Cell]
+) -> bool:
     """Whether `one` adds to `other` only what happens to the places that the test asked for: `if (graph) graph->reset();`.
 
     Where there is nothing to release nothing is left over, so the way around the branch needs no look of its own.
