@@ -418,11 +418,19 @@ def test_an_interrupt_is_130(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_signal_ends_a_process_with_130() -> None:
-    os.mkfifo("slow.toml")  # who reads it waits
+    os.mkfifo("slow.toml")  # who opens it for reading waits for a writer, who writes nothing
     process = subprocess.Popen(command("check", "--config", "slow.toml"), stderr=subprocess.PIPE, text=True)
-    time.sleep(1)
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            writer = os.open("slow.toml", os.O_WRONLY | os.O_NONBLOCK)
+            break
+        except OSError:  # nobody reads yet
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=20)
+    os.close(writer)
     assert process.returncode == 130
     assert "Traceback" not in err
 
