@@ -1079,6 +1079,29 @@ for index, (before, positional, named) in enumerate(
     CASES.append(Case(f"add-a-keyword-{index}", arguments("k"), f"{head}{before}\n", f"{head}{named}\n"))
 
 
+def parameter(editor: Editor) -> None:
+    function = editor.tree.enclosing(span_of(editor.source, "pass"), cst.FunctionDef)
+    assert function is not None
+    editor.rewrite.add_parameter(function, "v")
+
+
+for index, (before, after) in enumerate(
+    [
+        ("", "v"),
+        ("a", "a, v"),
+        ("a, b=1", "a, b=1, *, v"),
+        ("a, *c", "a, *c, v"),
+        ("a, *, b", "a, *, b, v"),
+        ("a, **d", "a, *, v, **d"),
+        ("\n    a,\n    b,\n", "\n    a,\n    b,\n    v,\n"),
+        ("\n    a,\n    b=1,  # about b\n", "\n    a,\n    b=1,  # about b\n    *,\n    v,\n"),
+    ]
+):
+    CASES.append(
+        Case(f"add-a-parameter-{index}", parameter, f"def f({before}):\n    pass\n", f"def f({after}):\n    pass\n")
+    )
+
+
 def as_is(text: str) -> bytes:
     return text.encode()
 

@@ -4,10 +4,11 @@ Outside this package only the rules' own Python files import LibCST, and nothing
 suspect: LibCST takes longer to import than most runs take.
 """
 
+from graphlint.codemod.arguments import takes_positional
 from graphlint.codemod.finding import confirmed
 from graphlint.codemod.names import Reference, reference
 from graphlint.codemod.reading import Uses, clash, comments, dotted, is_passive, is_pure, negated, overlap, uses
-from graphlint.codemod.rewrite import Rewrite
+from graphlint.codemod.rewrite import Rewrite, Rewrites
 from graphlint.codemod.tree import Block, Loop, Module, Modules, NotParsedError, Tree, Unit, exclusive, units
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "NotParsedError",
     "Reference",
     "Rewrite",
+    "Rewrites",
     "Tree",
     "Unit",
     "Uses",
@@ -31,6 +33,7 @@ __all__ = [
     "negated",
     "overlap",
     "reference",
+    "takes_positional",
     "units",
     "uses",
 ]

@@ -8,11 +8,11 @@ import libcst as cst
 
 _WIDTHS = (88, 100, 120)
 _BREAKABLE = re.compile(r"^[^\"'#\r\n]*[\[\](){}:,]$", re.MULTILINE)
-"""Lines that a formatter would have broken, had they been too long: no text in them, and brackets or a comma at the end."""
+"""Lines that a formatter would have broken, had they been too long: no text in them, a bracket or comma at the end."""
 
 
 def line_width(text: str) -> int:
-    """The width that a file's lines keep to: the least of 88, 100 and 120 that holds all that could have been broken."""
+    """The width that a file's lines keep to: the least of 88, 100, 120 that holds all that could have been broken."""
     longest = max((len(match[0]) for match in _BREAKABLE.finditer(text)), default=0)
     return next((width for width in _WIDTHS if longest <= width), _WIDTHS[-1])
 

@@ -25,12 +25,12 @@ from itertools import pairwise
 
 import libcst as cst
 
-from graphlint.codemod.arguments import with_argument
+from graphlint.codemod.arguments import with_argument, with_parameter
 from graphlint.codemod.difference import edits_between
 from graphlint.codemod.layout import fitted, line_width
 from graphlint.codemod.lines import BLANK, Statement, bare, flush, led_by, left_behind, split, spread
 from graphlint.codemod.settling import blocks, settled, without_guards
-from graphlint.codemod.tree import Block, Loop, Tree, Unit, units, with_deep_stack
+from graphlint.codemod.tree import Block, Loop, Modules, Tree, Unit, units, with_deep_stack
 from graphlint.edits import Edit
 
 _DOCSTRING = re.compile(r'"""(?:[^"]|"(?!""))*"""')
@@ -111,6 +111,12 @@ class Rewrite:
         statements = list(units(block))
         self._changes.wraps.append(_Wrap(statements[statements.index(first) : statements.index(last) + 1], header))
 
+    def add_function(self, text: str, after: Unit) -> None:
+        """Add a function to the top level of a module, behind one of its statements, with blank lines around it."""
+        function, *rest = self._statements(text, after)
+        lines = [BLANK, BLANK, *split(function.leading_lines)[1]]
+        self._changes.after[after] += [function.with_changes(leading_lines=lines), *rest]
+
     def add_method(self, definition: cst.ClassDef, text: str, after: Unit | None = None) -> None:
         """Add a method to a class, at its end or behind one of its statements, with a blank line around it."""
         assert isinstance(definition.body, Block)
@@ -147,6 +153,20 @@ class Rewrite:
             return with_argument(node, argument)
 
         self._node(call, add)
+
+    def add_parameter(self, function: cst.FunctionDef, name: str) -> None:
+        """Add a parameter to a function: positional if nothing with a default stands before it, else a keyword.
+
+        Raises:
+            ValueError: the function takes its parameters in a way that leaves no room for another one.
+        """
+        with_parameter(function, cst.Param(cst.Name(name)))
+
+        def add(node: cst.CSTNode) -> cst.CSTNode:
+            assert isinstance(node, cst.FunctionDef)
+            return with_parameter(node, cst.Param(cst.Name(name)))
+
+        self._node(function, add)
 
     def rename(self, name: cst.Name, new: str) -> None:
         """Give a name in a definition, an attribute or a call another spelling."""
@@ -191,6 +211,24 @@ class Rewrite:
         line = self.tree.source.line(row)
         blank = line[: len(line) - len(line.lstrip())]
         return blank + self.tree.root.default_indent if isinstance(outer[0], cst.SimpleStatementSuite) else blank
+
+
+class Rewrites:
+    """Changes to several files of a project."""
+
+    def __init__(self, modules: Modules) -> None:
+        self._modules = modules
+        self._made: dict[str, Rewrite] = {}
+
+    def __getitem__(self, path: str) -> Rewrite:
+        """The changes to one file; its tree is that of the whole file."""
+        if path not in self._made:
+            self._made[path] = Rewrite(self._modules[path].tree())
+        return self._made[path]
+
+    def edits(self) -> tuple[Edit, ...]:
+        """The changed lines of all files."""
+        return tuple(edit for path in sorted(self._made) for edit in self._made[path].edits())
 
 
 # ------------------------------------------------------------------------------------------------------------ the pass
