@@ -452,7 +452,7 @@ class _Lowering:
         value, span = self.expression(node.value), self.span(node)
         for target in map(self.expression, node.targets):
             out.append(flow.Bind(target, value, span))
-            if isinstance(target, flow.Name | flow.Attr):
+            if isinstance(target, flow.Name | flow.Attr) and not isinstance(value, flow.Lit):
                 value = target  # `a = b = f()` calls f once
 
     def annotated(self, node: ast.AnnAssign, out: list[Flow]) -> None:

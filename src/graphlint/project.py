@@ -284,14 +284,12 @@ class Project:
         return tuple(result)
 
     def mro(self, name: str) -> tuple[str, ...]:
-        """The class, then its ancestors, depth first without repeats."""
+        """The class, then its ancestors, in the order in which Python looks attributes up."""
         known = self._mro.get(name)
         if known is None:
             self._mro[name] = (name,)
-            order = [name]
-            for base in self.bases(name):
-                order += [each for each in self.mro(base) if each not in order]
-            known = self._mro[name] = tuple(order)
+            bases = self.bases(name)
+            known = self._mro[name] = (name, *_merged([*map(self.mro, bases), bases]))
         return known
 
     def method(self, class_name: str, name: str) -> str | None:
@@ -394,6 +392,16 @@ class Project:
             if inside and (best is None or function.span.start >= best.facts.span.start):
                 best = self.functions[f"{module.name}.{function.qualname}"]
         return best
+
+
+def _merged(orders: Sequence[Sequence[str]]) -> Iterator[str]:
+    """One order that keeps all given ones (C3); where they contradict each other, the first one wins."""
+    waiting = [list(order) for order in orders if order]
+    while waiting:
+        heads = [order[0] for order in waiting]
+        head = next((h for h in heads if not any(h in order[1:] for order in waiting)), heads[0])
+        yield head
+        waiting = [rest for order in waiting if (rest := [name for name in order if name != head])]
 
 
 def _statements(body: flow.Flow) -> Iterator[flow.Flow]:
