@@ -17,8 +17,8 @@ RULES = ROOT / "rules"
 
 LAYERS = """
     source namesake | comments edits flow effects values | findings declarations behavior | facts automaton
-    vocabulary | rule | project sieve execution | evaluate | summaries | typestate | registry suppress cpp | codemod
-    config | files | report writing | check | explain fixing | validation | cli codemod_command | __main__
+    vocabulary | rule | project | sieve execution | evaluate | summaries | engines | typestate | registry suppress |
+    cpp codemod | config | files | report writing | check | explain fixing | validation | cli codemod_command | __main__
 """
 RANK = {name: rank for rank, layer in enumerate(LAYERS.split("|")) for name in layer.split()}
 
