@@ -433,9 +433,10 @@ def module_names(sources: Sequence[Source], roots: Sequence[str] = ()) -> dict[s
     for path in paths:
         folder, file = os.path.split(path)
         parts = [] if file == "__init__.py" else [file.removesuffix(".py")]
-        root = next((each for each in wanted if folder == each or folder.startswith(each + os.sep)), None)
+        inside = (each for each in wanted if folder == each or folder.startswith(each + os.sep))
+        root = next(inside, "." if "." in wanted and not os.path.isabs(folder) else None)
         if root is not None:
-            inner = os.path.relpath(folder, root)
+            inner = os.path.relpath(folder or ".", root)
             parts = [*([] if inner == "." else inner.split(os.sep)), *parts]
         else:
             climbed = False
