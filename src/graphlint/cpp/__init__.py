@@ -36,7 +36,7 @@ __all__ = [
 
 
 def suspects(analysis: Analysis, rule: Rule) -> Iterator[Suspect]:
-    """The places of a rule's hazard in C++: by its automaton if it has one, by the shape that it names as `cpp`, or none."""
+    """The places of a rule's hazard in C++: by its automaton, by the shape that it names as `cpp`, or none."""
     if rule.automaton is not None:
         yield from orders.suspects(analysis, rule.automaton, rule.name, rule.reported_at)
     elif rule.cpp is not None:

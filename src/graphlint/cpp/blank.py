@@ -1,7 +1,7 @@
-"""What stands in the way of a C++ grammar, blanked out: CUDA's launch syntax, its qualifiers, export macros, directives.
+"""What stands in the way of a C++ grammar, blanked out: CUDA's launches and qualifiers, export macros, directives.
 
-Every function here returns bytes of the same length with the same line endings, so positions in the result are positions
-in the file.
+Every function here returns bytes of the same length with the same line endings, so positions in the result are
+positions in the file.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def prepared(content: bytes) -> bytes:
 
 
 def _blank_between_declarations(match: re.Match[bytes]) -> bytes:
-    """Blank a macro alone on its line (`ENGINE_NAMESPACE_BEGIN`, `DIAGNOSTIC_PUSH(x)`), unless it continues the line before it."""
+    """Blank a macro alone on its line (`ENGINE_NAMESPACE_BEGIN`), unless it continues the line before it."""
     start = match.start()
     before = match.string[max(0, start - 4000) : start].rstrip()
     line = before[before.rfind(b"\n") + 1 :].lstrip()
@@ -56,8 +56,10 @@ def _blank_between_declarations(match: re.Match[bytes]) -> bytes:
 
 
 def branches(content: bytes) -> Iterator[bytes]:
-    """The content with the first branch of every `#if` alone, then with the last: each whole where the two together,
-    one after the other, do not have balanced braces. Nothing for content without an `#else`.
+    """The content with the first branch of every `#if` alone, then with the last.
+
+    Each is whole where the two together, one after the other, do not have balanced braces. Nothing for content without
+    an `#else`.
     """
     directives = list(_DIRECTIVE.finditer(content))
     if not any(match.group(1).startswith((b"el",)) for match in directives):

@@ -1,7 +1,7 @@
 """Conditions as far as they ask whether a stream is being captured.
 
-A formula is built from three kinds of atoms: a capture is under way, a capture was seen before (a flag that code sets while
-capturing), and anything else. Of the last kind each occurrence may be true or false, whatever the others are.
+A formula is built from three kinds of atoms: a capture is under way, a capture was seen before (a flag that code sets
+while capturing), and anything else. Of the last kind each occurrence may be true or false, whatever the others are.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def negate(formula: Formula) -> Formula:
 
 def both(one: Formula, other: Formula) -> Formula:
     """`one` and `other`."""
-    if one == TRUE or one == other:
+    if one in (TRUE, other):
         return other
     if other == TRUE:
         return one
@@ -45,7 +45,7 @@ def both(one: Formula, other: Formula) -> Formula:
 
 def either(one: Formula, other: Formula) -> Formula:
     """`one` or `other`."""
-    if one == FALSE or one == other:
+    if one in (FALSE, other):
         return other
     if other == FALSE:
         return one

@@ -8,7 +8,7 @@ Functions are lowered to the same `graphlint.flow` as Python's. C++ adds this:
 * `new T(x)`, `T{x}` and `T y(x)` are calls of `Name("T")`; `delete p` is a `Drop`;
 * a lambda is a `Func`; the function of that id is among the file's functions;
 * both branches of an `#if` are an `Alt` whose test nobody can know: `Op("#if", ())`;
-* a macro that throws where its condition fails (`TORCH_CHECK(ok, ...)`) is an `Alt` with an `Exit`, like Python's `assert`.
+* a macro that throws where its condition fails (`TORCH_CHECK(ok, ...)`) is an `Alt` with an `Exit`, as `assert` is.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Binding:
     """One function that Python can call."""
 
     call: str
-    """The name under which Python calls it: `torch.ops.engine.step`; `?` stands for a part that is not in the source."""
+    """The name under which Python calls it: `torch.ops.engine.step`; `?` is a part that the source does not say."""
     target: str
     """Name of the C++ function as written: `&engine::Runner::run` without the `&`, or a lambda's id."""
     owner: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
@@ -150,3 +151,8 @@ class Value(NamedTuple):
 
 
 NOTHING = Value()
+
+
+def all_fresh(values: Iterable[Value]) -> tuple[Fresh, ...]:
+    """The memory that any of the values holds."""
+    return tuple(dict.fromkeys(fresh for value in values for fresh in value.fresh))

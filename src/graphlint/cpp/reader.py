@@ -3,7 +3,7 @@
 tree-sitter and its C++ grammar are imported when the first file is read, never before: they are an extra
 (`cudagraph-lint[cpp]`), and a run over Python alone does not pay for them.
 
-A C++ grammar without a preprocessor cannot read everything. What it trips over is blanked first (`graphlint.cpp.blank`);
+A C++ grammar without a preprocessor cannot read everything. What it trips over is blanked (`graphlint.cpp.blank`);
 where braces balance only in one branch of an `#if`, each branch is read by itself; what still fails is counted in
 `CppFacts.unread`. Nothing in a file makes `read` raise.
 """
@@ -24,7 +24,7 @@ from graphlint.flow import Attr, Bind, Call, Eval, Expr, Flow, Func, Group, Lit,
 from graphlint.source import Source, Span
 
 if TYPE_CHECKING:
-    from tree_sitter import Parser
+    from tree_sitter import Node, Parser
 
 SUFFIXES = (".cpp", ".cc", ".cxx", ".cu", ".cuh", ".h", ".hh", ".hpp", ".hxx", ".inl")
 """What a C++ or CUDA source file's name ends with."""
@@ -217,7 +217,7 @@ class _Reader:
         if owner:
             return  # members: the class has them
         flow = self._guarded(lambda: self._lowering.statement(node), node)
-        self._lambda_functions(scope, "")
+        self._lambda_functions("")
         for bind in _binds(flow):
             if isinstance(bind.target, Name) and isinstance(bind.annotation, Lit):
                 is_static_member = "::" in bind.target.id
@@ -270,7 +270,7 @@ class _Reader:
         )
         self._outline.functions.append((made, node.has_error))
         self._errors(node)
-        self._lambda_functions(qualified, owner)
+        self._lambda_functions(owner)
         self._local_records(body, qualified)
 
     def _odd_definition(self, node: Node, scope: str, owner: str) -> None:
@@ -289,7 +289,7 @@ class _Reader:
         function = Function(name, owner, (), "", flow, span, self._outline.path, calls=calls)
         self._outline.functions.append((function, node.has_error))
         self._errors(node)
-        self._lambda_functions(name, owner)
+        self._lambda_functions(owner)
 
     def _initializers(self, node: Node) -> Flow:
         """A constructor's member initializers, as binds."""
@@ -307,7 +307,7 @@ class _Reader:
                 binds.append(Bind(Name(self._lowering.text(parts[0]), span), value, span))
         return Seq(tuple(binds))
 
-    def _lambda_functions(self, holder: str, owner: str) -> None:
+    def _lambda_functions(self, owner: str) -> None:
         """The lambdas met since the last call, as functions of their own."""
         while self._lambdas:
             name, node = self._lambdas.pop()
@@ -366,7 +366,7 @@ class _Reader:
         namespace = names[0] if names[0] and not names[0].isupper() else "?"
         body = node.child_by_field_name("body")
         flow = self._guarded(lambda: self._lowering.block([body] if body is not None else []), node)
-        self._lambda_functions(f"{names[0]}@{node.start_byte}", "")
+        self._lambda_functions("")
         prefixes = _Prefixes(
             _dotted(macro.functions, namespace), _dotted(macro.classes, namespace), names[macro.handle]
         )
@@ -382,7 +382,7 @@ class _Reader:
 
     def _static_binding(self, node: Node) -> None:
         flow = self._guarded(lambda: self._lowering.statement(node), node)
-        self._lambda_functions("", "")
+        self._lambda_functions("")
         for statement in _statements(flow):
             if statement.value is not None:
                 self._bindings_of(statement.value, "", None)
@@ -455,7 +455,7 @@ def _target(arguments: Sequence[Expr]) -> str | None:
 
 
 def _is_wrapper(name: str) -> bool:
-    """Whether a call hands its argument on as a function: `TORCH_FN(f)`, `torch::dispatch(key, f)`, `py::overload_cast<>(&f)`."""
+    """Whether a call hands its argument on as a function: `TORCH_FN(f)`, `torch::dispatch(key, f)`."""
     last = name.rpartition("::")[2]
     return last.isupper() or last in (
         "dispatch",

@@ -7,10 +7,10 @@ Format (unknown keys are errors, with file and row):
     type = "CUDAGraph"                  only on a receiver whose declared type holds this word
     does = "ws_alloc"                   an effect of graphlint.effects
     of = "self"                         what it is about: self | process | argN
-    gives = "result"                    result: the call's value is the new memory; result:N: it goes where argument N
-                                        points; flag: the value is true while capturing; status: the value is a capture
-                                        status; status:N: the status goes where argument N points
-    like = true                         the new memory is where another tensor is: no options say that it is on the device
+    gives = "result"                    result: the call's value is the new memory; result:N: it goes where argument
+                                        N points; flag: the value is true while capturing; status: the value is a
+                                        capture status; status:N: the status goes where argument N points
+    like = true                         the new memory is where another tensor is, on the device
     once = true                         doing it twice is an error, not a waste
 
     [[binding]]                         a macro with a body that binds functions: `TORCH_LIBRARY(ns, m) { m.def(...); }`
@@ -96,7 +96,7 @@ class Vocabulary:
     of a group have: one search for the piece spares the others in most files."""
 
     def entries(self, name: str, *, is_method: bool, receiver: str = "") -> tuple[Entry, ...]:
-        """The effects of calling `name`, which may be qualified; `receiver` is the declared type of a method's object."""
+        """The effects of calling `name`, which may be qualified; `receiver` is the type of a method's object."""
         last = name.rpartition("::")[2]
         return tuple(
             entry
@@ -132,7 +132,7 @@ def _matches(entry: str, name: str, *, is_method: bool) -> bool:
     return name == entry or name.endswith("::" + entry)
 
 
-# --------------------------------------------------------------------------------------------------------------- loading
+# -------------------------------------------------------------------------------------------------------------- loading
 
 _WORD_LISTS = {
     "status": ("none", "active"),
