@@ -155,6 +155,10 @@ class Behavior:
     unresolved: tuple[tuple[str, Span], ...] = ()
     calls_in_capture: frozenset[str] = frozenset()
     """Keys of behaviors that run inside a capture here."""
+    reads: frozenset[Slot] = frozenset()
+    """Attributes and variables of the project that it reads."""
+    reads_in_capture: frozenset[Slot] = frozenset()
+    """Those of them that it reads inside a capture here."""
 
 
 def parts(node: Node) -> tuple[Node, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from graphlint import behavior as b
 from graphlint import flow
@@ -54,6 +55,8 @@ _VIEWS = frozenset(("values", "copy"))
 _SAME = frozenset(("list", "tuple", "set", "sorted", "reversed", "iter", "frozenset", "dict", "deque"))
 _FRESH_METHODS = frozenset(("new_empty", "new_zeros", "new_ones", "new_full", "new_tensor"))
 _CONSTANTS = frozenset(("none", "true", "false"))
+_HELD = frozenset(("tensor", "captured", "graph", "pool", "mempool"))
+"""Tags that say what an attribute or a variable holds."""
 
 
 @dataclass
@@ -62,6 +65,17 @@ class SlotNotes:
 
     tags: set[str] = field(default_factory=set)
     types: set[str] = field(default_factory=set)
+    sources: set[Slot] = field(default_factory=set)
+    """Slots whose values were put here as they are: both hold on to the same objects."""
+
+
+class Known(NamedTuple):
+    """What an attribute, a variable or a parameter can be, over all of its bindings; nothing of where that lives."""
+
+    types: tuple[Type, ...] = ()
+    calls: tuple[Bound, ...] = ()
+    symbol: Symbol | None = None
+    """A module, class or function that every binding names."""
 
 
 class Behaviors:
@@ -75,7 +89,7 @@ class Behaviors:
         """Vocabulary entries, by name, whose call was seen or whose release is known, that allocate while capturing."""
         self._built: dict[str, Behavior | None] = {}
         self._variants: dict[str, list[str]] = {}
-        self._fields: dict[tuple[str, str], tuple[Type, ...]] = {}
+        self._known: dict[tuple[str, str], Known] = {}
         self._bindings: dict[str, dict[str, list[tuple[FunctionEntry, Expr, str]]]] = {}
         self._returns: dict[str, Value] = {}
         self._aliases: dict[str, dict[str, str]] = {}
@@ -134,23 +148,28 @@ class Behaviors:
 
     def field_types(self, class_name: str, name: str) -> tuple[Type, ...]:
         """Types that an attribute of a class's instances can have."""
+        return self.field(class_name, name).types
+
+    def field(self, class_name: str, name: str) -> Known:
+        """What an attribute of a class's instances can be; receivers in it are over the instance, `$self`."""
         key = (class_name, name)
-        known = self._fields.get(key)
+        known = self._known.get(key)
         if known is None:
             if key in self._busy or self._depth > _DEEPEST:
-                return ()
+                return Known()
             self._busy.add(key)
             self._depth += 1
             try:
-                known = self._fields[key] = self._field_types(class_name, name)
+                known = self._known[key] = self._field(class_name, name)
             finally:
                 self._busy.discard(key)
                 self._depth -= 1
         return known
 
-    def _field_types(self, class_name: str, name: str) -> tuple[Type, ...]:
+    def _field(self, class_name: str, name: str) -> Known:
         found: list[Type] = []
         items: list[Type] = []
+        values: list[tuple[Value, str]] = []
         for each in self.project.mro(class_name):
             entry = self.project.classes.get(each)
             if entry is None:
@@ -160,17 +179,22 @@ class Behaviors:
                 if attribute.annotation is not None:
                     found += self.project.annotation(entry.module, attribute.annotation)
                 if attribute.value is not None:
-                    found += _Frame.at_module(self, entry.module).value(attribute.value).types
-            for function, value, how in self.field_bindings(each).get(name, ()):
+                    value = _Frame.at_module(self, entry.module).value(attribute.value)
+                    found += value.types
+                    values.append((value, ""))
+                    self.note((each, name)).tags |= value.tags & _HELD
+            for function, expr, how in self.field_bindings(each).get(name, ()):
                 if how == "annotation":
-                    found += self.project.annotation(function.module, value)
+                    found += self.project.annotation(function.module, expr)
                     continue
-                types = _Frame.typing(self, function).value(value).types
+                value = _Frame.typing(self, function).value(expr)
                 if how == "item":
-                    items += types
+                    items += value.types
+                    value = Value(calls=value.calls)
                 else:
-                    found += types
-        return _merge(found, items)
+                    found += value.types
+                values.append((value, function.facts.params[0].name if function.facts.params else ""))
+        return _known(_merge(found, items), values)
 
     def field_bindings(self, class_name: str) -> dict[str, list[tuple[FunctionEntry, Expr, str]]]:
         """What the methods of a class assign to attributes of their instance: function, value, set | item | annotation."""
@@ -208,24 +232,57 @@ class Behaviors:
 
     def variable_types(self, dotted: str) -> tuple[Type, ...]:
         """Types of a module-level variable."""
+        return self.variable(dotted).types
+
+    def variable(self, dotted: str) -> Known:
+        """What a module-level variable can be."""
         module_name, _, name = dotted.rpartition(".")
         key = ("mod:" + module_name, name)
-        known = self._fields.get(key)
+        known = self._known.get(key)
         if known is None:
             module = self.project.modules.get(module_name)
             if module is None or key in self._busy:
-                return ()
+                return Known()
             self._busy.add(key)
             try:
-                found: list[Type] = []
-                for bind in module.variables.get(name, ()):
-                    found += self.project.annotation(module, bind.annotation)
-                    if bind.value is not None:
-                        found += _Frame.at_module(self, module).value(bind.value).types
-                known = self._fields[key] = _merge(found, [])
+                known = self._known[key] = self._variable(module, name)
             finally:
                 self._busy.discard(key)
         return known
+
+    def _variable(self, module: Module, name: str) -> Known:
+        found: list[Type] = []
+        items: list[Type] = []
+        values: list[tuple[Value, str]] = []
+        binds = module.variables.get(name, ())
+        for bind in binds:
+            found += self.project.annotation(module, bind.annotation)
+            if bind.value is not None:
+                value = _Frame.at_module(self, module).value(bind.value)
+                found += value.types
+                values.append((value, ""))
+        if any(bind.value is not None and _starts_empty(bind.value) for bind in binds):
+            for function, expr, how in self._later_bindings(module, name):
+                value = _Frame.typing(self, function).value(expr)
+                if how == "item":
+                    items += value.types
+                    value = Value(calls=value.calls)
+                else:
+                    found += value.types
+                values.append((value, ""))
+        return _known(_merge(found, items), values)
+
+    def _later_bindings(self, module: Module, name: str) -> Iterator[tuple[FunctionEntry, Expr, str]]:
+        """What functions of a module give a variable of it, or put into it."""
+        for function in self.functions_with(name):
+            if function.module is not module or function.facts.qualname == MODULE:
+                continue
+            for target, value, how in _bindings(function.lowered.flow):
+                match target:
+                    case flow.Name(id=target_name) if target_name == name and name in function.lowered.globals:
+                        yield function, value, how
+                    case flow.Item(base=flow.Name(id=target_name)) if target_name == name and how == "item":
+                        yield function, value, how
 
     def return_value(self, name: str) -> Value:
         """What a function returns, over its own parameters, by all of its return statements."""
@@ -284,28 +341,30 @@ class Behaviors:
                 names.update((name, None) for name, a in entry.attributes.items() if a.annotation is not None)
         return list(names)
 
-    def parameter_types(self, function: FunctionEntry, name: str) -> tuple[Type, ...]:
-        """Types of a parameter without annotation, by the calls that the project makes."""
-        key = ("param", function.name, name)
-        known = self._fields.get(key[1:])  # type: ignore[arg-type]
+    def parameter(self, function: FunctionEntry, name: str) -> Known:
+        """What a parameter without annotation can be, by the calls that the project makes."""
+        key = (function.name, name)
+        known = self._known.get(key)
         if known is not None:
             return known
         if key in self._busy or self._depth > 6:
-            return ()
+            return Known()
         self._busy.add(key)
         self._depth += 1
         try:
             found: list[Type] = []
+            values: list[tuple[Value, str]] = []
             for caller, call in self._callers(function):
                 argument = _argument(function, call, name)
                 if argument is not None:
-                    found += _Frame.typing(self, caller).value(argument).types
-            result = _merge(found, [])
+                    value = _Frame.typing(self, caller).value(argument)
+                    found += value.types
+                    values.append((value, ""))
+            known = self._known[key] = _known(_merge(found, []), values)
         finally:
             self._busy.discard(key)
             self._depth -= 1
-        self._fields[key[1:]] = result  # type: ignore[index]
-        return result
+        return known
 
     def local_bindings(self, entry: FunctionEntry) -> dict[str, list[tuple[Expr, str]]]:
         """By local variable, the values that it is given anywhere in a function."""
@@ -369,6 +428,55 @@ def _merge(found: Sequence[Type], items: Sequence[Type]) -> tuple[Type, ...]:
     if items and not any(t.name in CONTAINERS for t in result):
         result[Type("dict", items)] = None
     return tuple(result)[:WIDEST]
+
+
+def _known(types: tuple[Type, ...], values: Sequence[tuple[Value, str]]) -> Known:
+    """What values have in common. Each comes with the name by which its function knows the instance, or none."""
+    calls = tuple(dict.fromkeys(_kept(bound, me) for value, me in values for bound in value.calls))[:WIDEST]
+    symbols = {None if value.places else value.symbol for value, _ in values}
+    symbol = symbols.pop() if len(symbols) == 1 and not types and not calls else None
+    return Known(types, calls, symbol)
+
+
+def _kept(bound: Bound, me: str) -> Bound:
+    """A function that is kept for later: of what is bound to it, only shared places and the instance's mean something."""
+
+    def lasting(value: Value) -> Value:
+        places = []
+        for place in value.places:
+            if place[0].startswith(("class:", "mod:")):
+                places.append(place)
+            elif me and place[0] == f"${me}":
+                places.append(("$self", *place[1:]))
+        return Value(tuple(places), value.types, value.symbol, tags=value.tags & _CONSTANTS, exact=value.exact)
+
+    receiver = lasting(bound.receiver) if bound.receiver is not None else None
+    args = tuple(map(lasting, bound.args))
+    return Bound(bound.function, receiver, args, tuple((name, lasting(value)) for name, value in bound.keywords))
+
+
+def _over(bound: Bound, instance: Value) -> Bound:
+    """A function that an instance keeps, with the instance put in."""
+
+    def over(value: Value) -> Value:
+        places = []
+        for place in value.places:
+            places += [(*base, *place[1:]) for base in instance.places] if place[0] == "$self" else [place]
+        return replace(value, places=tuple(places)[:WIDEST])
+
+    receiver = over(bound.receiver) if bound.receiver is not None else None
+    args = tuple(map(over, bound.args))
+    return Bound(bound.function, receiver, args, tuple((name, over(value)) for name, value in bound.keywords))
+
+
+def _starts_empty(value: Expr) -> bool:
+    """Whether a variable gets what it is for later: it begins as None, or as an empty container."""
+    match value:
+        case flow.Lit(value=None) | flow.Group(items=()):
+            return True
+        case flow.Call(callee=flow.Name(id=name) | flow.Attr(name=name)):
+            return name in CONTAINERS
+    return False
 
 
 def _is_record(entry: ClassEntry) -> bool:
@@ -510,6 +618,10 @@ class _Frame:
         self.unresolved: list[tuple[str, Span]] = []
         self.in_capture = 0
         self.captured_calls: set[str] = set()
+        self.reads: set[Slot] = set()
+        self.captured_reads: set[Slot] = set()
+        self.keepers: dict[Place, set[Slot]] = {}
+        """Slots that keep what a place of this function stands for."""
         self.parent = behaviors.closures.get(entry.name)
         self.globals: frozenset[str] = frozenset()
         self.siblings: dict[str, tuple[str, str]] = {}
@@ -541,11 +653,12 @@ class _Frame:
             declared = self.project.annotation(self.module, param.annotation)
             if not declared:
                 declared = types.get(param.name, ())
+            calls: tuple[Bound, ...] = ()
             if not declared and param.kind == "positional" and param.annotation is None:
-                declared = self.all.parameter_types(entry, param.name)
+                declared, calls, _ = self.all.parameter(entry, param.name)
             if not declared and isinstance(param.default, flow.Lit) and type(param.default.value) in (bool, int, str):
                 declared = (Type(type(param.default.value).__name__),)
-            self.env[param.name] = Value(place, declared)
+            self.env[param.name] = Value(place, declared, calls=calls)
 
     # ------------------------------------------------------------------------------------------------ the build
 
@@ -568,6 +681,8 @@ class _Frame:
             self.aliases,
             tuple(self.unresolved),
             frozenset(self.captured_calls),
+            frozenset(self.reads),
+            frozenset(self.captured_reads),
         )
 
     def _declared_return(self) -> Value:
@@ -765,8 +880,9 @@ class _Frame:
         tags = value.tags & {"none", "empty", "true", "false", "tensor", "captured", "graph", "pool", "mempool", "minted"}
         if self.emitting and slot is not None and how in ("write", "add"):
             notes = self.all.note(slot)
-            notes.tags |= tags & {"tensor", "captured", "graph", "pool", "mempool"}
+            notes.tags |= tags & _HELD
             notes.types |= {t.name for t in _flat(value.types)}
+            self.keep(slot, value)
         names = tuple(dict.fromkeys(t.name for t in _flat(held)))
         self.emit(b.Touches(how, places, slot, span, tags, value.places, names))
 
@@ -959,9 +1075,9 @@ class _Frame:
         """Value of an expression; calls in it are emitted."""
         match expr:
             case flow.Name(id=name):
-                return self.variable(name)
+                return self.read(self.variable(name))
             case flow.Attr(base=base, name=name):
-                return self.attribute(self.value(base), name, expr.span)
+                return self.read(self.attribute(self.value(base), name, expr.span))
             case flow.Call():
                 return self.call(expr)
             case flow.Item(base=base, index=index):
@@ -1016,6 +1132,28 @@ class _Frame:
                 return Value(types=(Type("str"),))
         return NOTHING_KNOWN
 
+    def read(self, value: Value) -> Value:
+        """The value, noted as read if an attribute or a variable of the project holds it."""
+        slot = value.slot
+        if self.emitting and slot is not None and (slot[0] in self.project.classes or slot[0].startswith("mod:")):
+            self.reads.add(slot)
+            if self.in_capture:
+                self.captured_reads.add(slot)
+        return value
+
+    def keep(self, slot: Slot, value: Value) -> None:
+        """Note that a slot holds the same objects as others do."""
+        notes = self.all.note(slot)
+        if value.slot is not None and value.slot != slot:
+            notes.sources.add(value.slot)
+        for place in value.places:
+            if place[0].startswith("@") and not value.tags & _CONSTANTS:
+                others = self.keepers.setdefault(place, set())
+                for other in others - {slot}:
+                    notes.sources.add(other)
+                    self.all.note(other).sources.add(slot)
+                others.add(slot)
+
     def variable(self, name: str) -> Value:
         known = self.env.get(name)
         if known is not None:
@@ -1063,8 +1201,8 @@ class _Frame:
             case "variable":
                 module, _, name = symbol.name.rpartition(".")
                 place = (f"mod:{module}", name)
-                types = self.all.variable_types(symbol.name)
-                return Value((place,), types, slot=place)
+                known = self.all.variable(symbol.name)
+                return Value((place,), known.types, known.symbol, known.calls, slot=place)
             case "attribute":
                 owner, _, name = symbol.name.rpartition(".")
                 return self.class_attribute(owner, name)
@@ -1076,8 +1214,9 @@ class _Frame:
             if entry is not None and name in entry.attributes:
                 owner = each
                 break
-        types = self.all.field_types(owner, name)
-        return Value(((f"class:{owner}", name),), types, slot=(owner, name))
+        known = self.all.field(owner, name)
+        calls = tuple(_over(bound, Value(symbol=Symbol("class", owner))) for bound in known.calls)
+        return Value(((f"class:{owner}", name),), known.types, known.symbol, calls, slot=(owner, name))
 
     def attribute(self, base: Value, name: str, span: Span, *, quiet: bool = False) -> Value:
         """`base.name`. `quiet`: it is a target; a property's getter does not run."""
@@ -1130,12 +1269,13 @@ class _Frame:
         holder = self.all.is_shared(t.name, name)
         if holder is not None:
             return self.class_attribute(holder, name)
-        types = self.all.field_types(t.name, name)
-        if not types and not self._has_field(t.name, name):
+        known = self.all.field(t.name, name)
+        if not known.types and not self._has_field(t.name, name):
             bases = [each for each in self.project.mro(t.name) if each not in self.project.classes]
             for each in bases:  # an attribute of a base that was not read
                 return Value(places, symbol=Symbol("external", f"{each}.{name}"), slot=(t.name, name))
-        return Value(places, types, slot=(self._definer(t.name, name), name))
+        calls = tuple(_over(bound, base) for bound in known.calls)
+        return Value(places, known.types, known.symbol, calls, slot=(self._definer(t.name, name), name))
 
     def _has_field(self, class_name: str, name: str) -> bool:
         return any(
@@ -1602,8 +1742,9 @@ class _Frame:
                 self.aliases[(place[0], attribute)] = value.places
             if self.emitting:
                 notes = self.all.note((name, attribute))
-                notes.tags |= value.tags & {"tensor", "captured", "graph", "pool", "mempool"}
+                notes.tags |= value.tags & _HELD
                 notes.types |= {t.name for t in _flat(value.types)}
+                self.keep((name, attribute), value)
         types = (Type(name),)
         canonical = [self.vocabulary.canonical(each) for each in self.project.mro(name)]
         tags = frozenset(("graph", "object")) if GRAPH in canonical else frozenset(("object",))
