@@ -39,6 +39,7 @@ from graphlint.vocabulary import Entry, Vocabulary
 GRAPH = "torch.cuda.CUDAGraph"
 TENSOR = "torch.Tensor"
 MEMPOOL = "torch.cuda.MemPool"
+MODULE_CLASS = "torch.nn.Module"
 
 _DEEPEST = 24
 """Deepest nesting of typing questions; past it nothing is known."""
@@ -848,9 +849,11 @@ class _Frame:
                 self.touch("write", held.places, held.slot, span, value, held.types)
             case flow.Item(base=base, index=index):
                 container = self.value(base)
+                self.value(index)
                 if not (isinstance(index, flow.Op) and index.op == "Slice"):
-                    self.value(index)
                     self.touch("add", container.places, container.slot, span, value)
+                elif "empty" in value.tags:
+                    self.touch("clear", container.places, container.slot, span, held=container.types)
             case flow.Group(items=items):
                 values = value.items if value.items is not None and len(value.items) == len(items) else None
                 for i, item in enumerate(items):
@@ -1256,6 +1259,9 @@ class _Frame:
             return Value(places, symbol=Symbol("external", f"{t.name}.{name}"), slot=(t.name, name))
         if name == "__class__":
             return Value(symbol=Symbol("class", t.name))
+        for each in self.project.mro(t.name):
+            if f"{each}.{name}" in self.project.classes:
+                return Value(symbol=Symbol("class", f"{each}.{name}"))
         method = self.project.method(t.name, name)
         candidates = [method] if method is not None else []
         if not base.exact and (method is None or _is_abstract(self.project.functions[method])):
@@ -1297,9 +1303,9 @@ class _Frame:
         if isinstance(index, flow.Lit) and isinstance(index.value, int) and base.items is not None:
             if -len(base.items) <= index.value < len(base.items):
                 return base.items[index.value]
+        self.value(index)
         if isinstance(index, flow.Op) and index.op == "Slice":
             return replace(base, items=None)
-        self.value(index)
         if isinstance(index, flow.Lit) and isinstance(index.value, int):
             for t in base.types:
                 if t.name == "tuple" and 0 <= index.value < len(t.items):
@@ -1413,9 +1419,7 @@ class _Frame:
             return special
         callee, args, keywords, receiver = self.operands(expr)
         value = self.invoke(callee, receiver, args, keywords, expr)
-        if self.in_capture and not value.tags & {"pool", "graph"} and value.test is None:
-            value = replace(value, tags=value.tags | {"captured"})
-        return value
+        return _captured(value) if self.in_capture else value
 
     def special(self, expr: flow.Call) -> Value | None:
         """Builtins that name things: getattr, setattr, hasattr, super, type, partial, and those that pass items on."""
@@ -1424,7 +1428,7 @@ class _Frame:
         name = self._last(expr.callee)
         args = expr.args
         if isinstance(expr.callee, flow.Attr):
-            if name != "partial" or not args:
+            if name not in ("partial", "import_module") or not args:
                 return None
         elif name in self.env:
             return None
@@ -1463,9 +1467,16 @@ class _Frame:
             case ("zip", (_, *_)):
                 values = [self.value(each) for each in args]
                 return Value(each=Value(items=tuple(value.element for value in values)))
-            case (("map" | "filter"), (_, one)):
-                self.value(args[0])
+            case "map", (function, one):
+                return self.mapped(self.value(function), self.value(one), expr)
+            case "filter", (function, one):
+                items = self.value(one)
+                self.mapped(self.value(function), items, expr)
+                return items
+            case ("staticmethod" | "classmethod"), (one,):
                 return self.value(one)
+            case "import_module", (one,) if (literal := self.value(one).literal) is not None:
+                return self.of_symbol(self.project.resolve(literal))
             case ("cast", (kind, one)):
                 types = self.project.annotation(self.module, kind)
                 return replace(self.value(one), types=types)
@@ -1476,6 +1487,17 @@ class _Frame:
             case (_, ()) if name in _SAME and not expr.keywords:
                 return Value(((f"@{expr.span.start}",),), (Type(name if name in CONTAINERS else "list"),), tags=frozenset(("empty",)))
         return None
+
+    def mapped(self, function: Value, items: Value, expr: flow.Call) -> Value:
+        """`map(function, items)`, as if it ran at once."""
+        results: list[Value] = []
+
+        def call() -> None:
+            results.append(self.call_functions(function.calls, (items.element,), (), expr.span))
+
+        if function.calls:
+            self.emit(b.Repeat(self.nodes(call), b.NOTHING, items.places[:1], expr.span))
+        return Value(((f"@{expr.span.start}",),), (Type("iterator"),), each=union(results))
 
     def has(self, value: Value, name: str | None, span: Span) -> Test:
         """`hasattr(value, name)`: decided where all classes are known and agree."""
@@ -1568,6 +1590,8 @@ class _Frame:
             return self.call_functions(callee.calls, args, tuple(keywords.items()), span, external)
         if callee.symbol is not None and callee.symbol.kind == "class":
             return self.construct(callee.symbol.name, args, keywords, expr)
+        if callee.types and (called := self.instance_call(callee)):
+            return self.call_functions(called, args, tuple(keywords.items()), span, external)
         if external is not None:
             return external
         name = self._last(expr.callee)
@@ -1589,6 +1613,17 @@ class _Frame:
                 candidates = [sole[1], *self.project.overriders(sole[0], name)]
                 return self.call_functions(tuple(Bound(c, owner) for c in candidates[:WIDEST]), args, tuple(keywords.items()), span)
         return self.unresolved_call(name, receiver, args, keywords, expr, callee)
+
+    def instance_call(self, callee: Value) -> tuple[Bound, ...]:
+        """What calling an object runs: its `__call__`; for a module of torch without one of its own, `forward`."""
+        found = []
+        for t in callee.types:
+            method = self.project.method(t.name, "__call__")
+            if method is None and MODULE_CLASS in self.project.mro(t.name):
+                method = self.project.method(t.name, "forward")
+            if method is not None:
+                found.append(Bound(method, callee))
+        return tuple(found)
 
     def _remember(self, bound: Bound) -> None:
         """A method that one receiver has here: a receiver of no known type that is asked for it is taken for a sibling."""
@@ -1850,6 +1885,14 @@ class _Frame:
         if not value.types and built is not None and not function.is_context_manager:
             value = replace(value, types=self.all.return_value(bound.function).types)
         return value
+
+
+def _captured(value: Value) -> Value:
+    """A value that a call inside a capture made, and its items."""
+    if value.tags & {"pool", "graph"} or value.test is not None:
+        return value
+    items = tuple(map(_captured, value.items)) if value.items is not None else None
+    return replace(value, tags=value.tags | {"captured"}, items=items)
 
 
 def _passed(value: Value) -> tuple[Place, ...]:

@@ -72,14 +72,15 @@ class Analysis:
         known = self._holds.get(slot)
         if known is None:
             self._holds[slot] = frozenset()
-            notes = self.behaviors.slots.get(slot)
-            found = set(notes.tags) if notes is not None else set()
-            names = set(notes.types) if notes is not None else set()
             owner, name = slot
+            names: set[str] = set()
             if owner.startswith("mod:"):
                 names |= {t.name for t in _flat(self.behaviors.variable_types(f"{owner[4:]}.{name}"))}
             elif owner in self.project.classes:
                 names |= {t.name for t in _flat(self.behaviors.field_types(owner, name))}
+            notes = self.behaviors.slots.get(slot)  # a class body's are made with its types
+            found = set(notes.tags) if notes is not None else set()
+            names |= notes.types if notes is not None else set()
             for each in names:
                 canonical = self.vocabulary.canonical(each)
                 if canonical == GRAPH:
