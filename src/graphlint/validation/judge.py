@@ -6,6 +6,7 @@ An ordering rule's automaton is about a subject, and a run has many of each kind
 * **pool**: a pool, from its first capture; its workspaces are released when the last block in it is freed;
 * **graphs**: all graphs that the methods of one object capture; they die where such a method resets them, once for each
   call, whether or not a graph was left to reset;
+* **memory**: what one graph reads outside of its pool, from the graph's capture to its death;
 * **process**: everything at once.
 
 Graphs of a pool are dead when the last of them is. The path ends where `observe` does.
@@ -133,8 +134,13 @@ def _graphs(trace: Trace) -> Iterator[tuple[str, list[Read]]]:
         yield f"graphs of object {owner}", reads
 
 
+def _memory(trace: Trace) -> Iterator[tuple[str, list[Read]]]:
+    for graph in dict.fromkeys(each.subject for each in trace.effects if each.effect is Effect.CAPTURE):
+        yield f"memory of graph {graph}", [(each.effect.value, each) for each in trace.effects if each.subject == graph]
+
+
 def _process(trace: Trace) -> Iterator[tuple[str, list[Read]]]:
     yield "process", [(each.effect.value, each) for each in trace.effects]
 
 
-_SUBJECTS = {"workspace": _workspaces, "pool": _pools, "graphs": _graphs, "process": _process}
+_SUBJECTS = {"workspace": _workspaces, "pool": _pools, "graphs": _graphs, "memory": _memory, "process": _process}
