@@ -433,10 +433,16 @@ def _merge(found: Sequence[Type], items: Sequence[Type]) -> tuple[Type, ...]:
 
 def _known(types: tuple[Type, ...], values: Sequence[tuple[Value, str]]) -> Known:
     """What values have in common. Each comes with the name by which its function knows the instance, or none."""
-    calls = tuple(dict.fromkeys(_kept(bound, me) for value, me in values for bound in value.calls))[:WIDEST]
+    bounds = [(bound, me) for value, me in values for bound in value.calls or _items_calls(value)]
+    calls = tuple(dict.fromkeys(_kept(bound, me) for bound, me in bounds))[:WIDEST]
     symbols = {None if value.places else value.symbol for value, _ in values}
     symbol = symbols.pop() if len(symbols) == 1 and not types and not calls else None
     return Known(types, calls, symbol)
+
+
+def _items_calls(value: Value) -> tuple[Bound, ...]:
+    """Functions that a display holds."""
+    return value.element.calls if any(t.name in CONTAINERS for t in value.types) else ()
 
 
 def _kept(bound: Bound, me: str) -> Bound:
@@ -904,6 +910,12 @@ class _Frame:
 
     def scope(self, scope: flow.Scope) -> None:
         """`with`: a capture, a context manager of the project, an object with `__enter__`, or nothing that matters."""
+        if isinstance(scope.context, flow.Choice):
+            choice = scope.context
+            test = self.test(choice.test)
+            then, other = (self.nodes(lambda c=c: self.scope(scope._replace(context=c))) for c in (choice.then, choice.other))
+            self.emit(b.Either(test, then, other, choice.span))
+            return
         if isinstance(scope.context, flow.Call):
             callee, args, keywords, receiver = self.operands(scope.context)
             for name in self.names_of(callee):
@@ -940,6 +952,14 @@ class _Frame:
                 self.bind(scope.target, entered if entered.types else value, scope.span)
             body = self.nodes(lambda: self.run(scope.body))
             final = self.nodes(lambda: self.call_functions((Bound(leave, value),), (), (), span)) if leave else b.NOTHING
+            self.emit(b.Guarded(body, (), b.NOTHING, final, scope.span))
+            return
+        if isinstance(scope.context, flow.Call) and self._last(scope.context.callee) == "closing" and args:
+            close = self.attribute(args[0], "close", scope.span).calls
+            if scope.target is not None:
+                self.bind(scope.target, args[0], scope.span)
+            body = self.nodes(lambda: self.run(scope.body))
+            final = self.nodes(lambda: close and self.call_functions(close, (), (), _span(scope.context)))
             self.emit(b.Guarded(body, (), b.NOTHING, final, scope.span))
             return
         if scope.target is not None:
@@ -1428,7 +1448,7 @@ class _Frame:
         name = self._last(expr.callee)
         args = expr.args
         if isinstance(expr.callee, flow.Attr):
-            if name not in ("partial", "import_module") or not args:
+            if name not in ("partial", "import_module", "ref", "WeakMethod") or not args:
                 return None
         elif name in self.env:
             return None
@@ -1473,6 +1493,9 @@ class _Frame:
                 items = self.value(one)
                 self.mapped(self.value(function), items, expr)
                 return items
+            case ("ref" | "WeakMethod"), (one, *_):
+                value = self.value(one)
+                return Value(types=(Type("ref", value.types),), calls=value.calls, each=value)
             case ("staticmethod" | "classmethod"), (one,):
                 return self.value(one)
             case "import_module", (one,) if (literal := self.value(one).literal) is not None:
@@ -1590,6 +1613,8 @@ class _Frame:
             return self.call_functions(callee.calls, args, tuple(keywords.items()), span, external)
         if callee.symbol is not None and callee.symbol.kind == "class":
             return self.construct(callee.symbol.name, args, keywords, expr)
+        if any(t.name == "ref" for t in callee.types):  # a weak reference, called for what it refers to
+            return callee.each or Value(callee.places, tuple(item for t in callee.types for item in t.items))
         if callee.types and (called := self.instance_call(callee)):
             return self.call_functions(called, args, tuple(keywords.items()), span, external)
         if external is not None:

@@ -347,6 +347,8 @@ class Project:
                 arguments = index.items if isinstance(index, flow.Group) else (index,)
                 if short in _TRANSPARENT:
                     return tuple(t for argument in arguments for t in self.annotation(module, argument))
+                if short in ("ref", "ReferenceType"):
+                    return (Type("ref", self.annotation(module, arguments[0])),)
                 if short in ("type", "Type"):
                     return tuple(Type("type", (t,)) for t in self.annotation(module, arguments[0]))
                 kind = _ABSTRACT_CONTAINERS.get(short, short)
