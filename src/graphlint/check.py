@@ -19,17 +19,19 @@ from graphlint import (
     sieve,
     summaries,
     suppress,
+    pools,
     typestate,
     vocabulary,
 )
 from graphlint.config import Settings, ignored_in
 from graphlint.edits import Applicability, Fix
-from graphlint.facts import Facts, ParseError
+from graphlint.facts import Facts
 from graphlint.files import Selection
 from graphlint.findings import Finding, Precision, Severity, Suspect
 from graphlint.project import Project
 from graphlint.rule import Kind, Rule
 from graphlint.source import Source, Span
+from graphlint.syntax import ParseError
 from graphlint.vocabulary import Vocabulary
 
 SYNTAX_ERROR = "syntax-error"
@@ -249,9 +251,7 @@ def analyse(inputs: Inputs, rules: Sequence[Rule]) -> Analysis:
     for each in projects(inputs):
         analysis = summaries.analyse(each, inputs.vocabulary)
         for rule in rules:
-            is_ordering = rule.kind is Kind.ORDERING
-            found = typestate.suspects(analysis, rule) if is_ordering else registry.code(rule).suspects(analysis)
-            suspects[rule.name] += found
+            suspects[rule.name] += _suspects(analysis, rule)
         unresolved += _unresolved(analysis)
     problems = [_problem(UNREADABLE_FILE, path, 0, "the file cannot be read") for path in inputs.unreadable]
     for source in (*inputs.others.values(), *inputs.sources.values()):
@@ -259,6 +259,14 @@ def analyse(inputs: Inputs, rules: Sequence[Rule]) -> Analysis:
             name = NEWER_SYNTAX if error.newer else SYNTAX_ERROR
             problems.append(_problem(name, source.path, error.offset, error.message))
     return Analysis(suspects, problems, sorted(unresolved))
+
+
+def _suspects(analysis: summaries.Analysis, rule: Rule) -> Iterator[Suspect]:
+    if rule.automaton is None:
+        return iter(registry.code(rule).suspects(analysis))
+    if rule.automaton.subject == "pool":
+        return pools.suspects(analysis, rule)
+    return typestate.suspects(analysis, rule)
 
 
 def _problem(name: str, path: str, offset: int, message: str) -> Finding:

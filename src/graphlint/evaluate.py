@@ -22,10 +22,12 @@ from graphlint.source import Span
 from graphlint.values import (
     CAPTURING,
     CONTAINERS,
+    DEVICE,
     ELEMENT,
     NOTHING_KNOWN,
     WIDEST,
     Bound,
+    Origin,
     Place,
     Symbol,
     Test,
@@ -39,6 +41,7 @@ from graphlint.vocabulary import Entry, Vocabulary
 GRAPH = "torch.cuda.CUDAGraph"
 TENSOR = "torch.Tensor"
 MEMPOOL = "torch.cuda.MemPool"
+STREAM = "torch.cuda.Stream"
 MODULE_CLASS = "torch.nn.Module"
 
 _DEEPEST = 24
@@ -55,6 +58,15 @@ _TAKERS = frozenset(("pop", "popitem", "popleft", "discard", "remove"))
 _VIEWS = frozenset(("values", "copy"))
 _SAME = frozenset(("list", "tuple", "set", "sorted", "reversed", "iter", "frozenset", "dict", "deque"))
 _FRESH_METHODS = frozenset(("new_empty", "new_zeros", "new_ones", "new_full", "new_tensor"))
+_TO_HOST = frozenset(("cpu", "data_ptr", "dim", "element_size", "is_contiguous", "item", "nelement", "numel", "numpy", "pin_memory",
+                      "size", "storage_offset", "stride", "tolist"))  # fmt: skip
+"""Methods of a tensor that give no device memory."""
+_ON_DEVICE = frozenset(("is_available", "is_initialized", "is_cuda", "is_cuda_alike"))
+_COMPILING = frozenset(("is_compiling", "is_dynamo_compiling", "is_exporting"))
+_MISSES = frozenset(("KeyError", "AttributeError", "LookupError", "IndexError"))
+MEMO = "<cache>"
+"""Name of the variable in which a function that is decorated with `lru_cache` keeps what it returns."""
+_MOST_READ = 12
 _CONSTANTS = frozenset(("none", "true", "false"))
 _HELD = frozenset(("tensor", "captured", "graph", "pool", "mempool"))
 """Tags that say what an attribute or a variable holds."""
@@ -86,6 +98,8 @@ class Behaviors:
         self.project = project
         self.vocabulary = vocabulary
         self.slots: dict[Slot, SlotNotes] = {}
+        self.streams: set[tuple[str, str]] = set()
+        """Functions and their parameters that are given the identity of a stream."""
         self.capture_allocations: dict[str, Entry] = {}
         """Vocabulary entries, by name, whose call was seen or whose release is known, that allocate while capturing."""
         self._built: dict[str, Behavior | None] = {}
@@ -101,6 +115,7 @@ class Behaviors:
         self.candidates: set[str] | None = None
         """Functions that may be built; None: all. A call of another is kept by name and does nothing until it is built."""
         self._by_word: dict[str, list[FunctionEntry]] | None = None
+        self._typing: dict[str, _Frame] = {}
 
     # ------------------------------------------------------------------------------------------------ behaviors
 
@@ -126,6 +141,28 @@ class Behaviors:
             frame = _Frame(self, entry, types or {}, emitting=True)
             self._built[key] = frame.behavior(key)
         return self._built[key]
+
+    def typed(self, function: FunctionEntry, expr: Expr) -> Value:
+        """What an expression of a function can be, wherever in it; nothing is emitted."""
+        frame = self._typing.get(function.name)
+        if frame is None:
+            frame = self._typing[function.name] = _Frame.typing(self, function)
+        return frame.value(expr)
+
+    def built(self, key: str) -> Behavior | None:
+        """The behavior of a key, if it is built."""
+        return self._built.get(key)
+
+    def allocates(self, class_name: str) -> bool:
+        """Whether the constructor of a class allocates device memory and keeps it in the object."""
+        init = self.project.method(class_name, "__init__")
+        built = self.build(init) if init is not None else None
+        if built is None:
+            return False
+        me = f"${built.receiver}"
+        return any(
+            isinstance(node, b.Touches) and node.fresh and node.places and node.places[0][0] == me for node in b.walk(built.node)
+        )
 
     def is_built(self, name: str) -> bool:
         return name in self._built
@@ -367,6 +404,15 @@ class Behaviors:
             self._depth -= 1
         return known
 
+    def reads(self, slot: Slot) -> Iterator[tuple[FunctionEntry, Expr]]:
+        """Expressions that read an attribute or variable, but for those that only ask whether it is None."""
+        for entry in self.functions_with(slot[1]):
+            frame = _Frame.typing(self, entry)
+            for expr in _read_expressions(entry.lowered.flow):
+                named = expr.name if isinstance(expr, flow.Attr) else expr.id if isinstance(expr, flow.Name) else ""
+                if named == slot[1] and frame.value(expr).slot == slot:
+                    yield entry, expr
+
     def local_bindings(self, entry: FunctionEntry) -> dict[str, list[tuple[Expr, str]]]:
         """By local variable, the values that it is given anywhere in a function."""
         known = self._locals.get(entry.name)
@@ -556,6 +602,34 @@ def _expressions(body: Flow) -> Iterator[Expr]:
         yield from _expressions(child)
 
 
+def _read_expressions(body: Flow) -> Iterator[Expr]:
+    """Every expression that a flow reads: targets of assignments and comparisons with None left out."""
+    stack: list[Expr] = []
+    match body:
+        case flow.Bind(value=value):
+            stack += [value] if value is not None else []
+        case flow.Drop():
+            pass
+        case _:
+            own = list(_expressions(body)) if not flow.children(body) else []
+            stack += own
+    match body:
+        case flow.Alt(test=test):
+            stack.append(test)
+        case flow.Star(iterable=iterable, test=test):
+            stack += [each for each in (iterable, test) if each is not None]
+        case flow.Scope(context=context):
+            stack.append(context)
+    while stack:
+        expr = stack.pop()
+        if isinstance(expr, flow.Op) and expr.op in ("is", "is not") and isinstance(expr.operands[-1], flow.Lit):
+            continue
+        yield expr
+        stack += flow.subexpressions(expr)
+    for child in flow.children(body):
+        yield from _read_expressions(child)
+
+
 def _calls(body: Flow) -> Iterator[flow.Call]:
     stack = list(_expressions(body))
     while stack:
@@ -624,7 +698,12 @@ class _Frame:
         self.aliases: dict[tuple[str, str], tuple[Place, ...]] = {}
         self.unresolved: list[tuple[str, Span]] = []
         self.in_capture = 0
+        self.in_pool = 0
         self.captured_calls: set[str] = set()
+        self.given: dict[str, tuple[Origin, ...]] = {}
+        self.return_tests: list[Test] = []
+        self.yields_in_pool = False
+        self.lookups: list[Place] = []
         self.reads: set[Slot] = set()
         self.captured_reads: set[Slot] = set()
         self.keepers: dict[Place, set[Slot]] = {}
@@ -665,7 +744,8 @@ class _Frame:
                 declared, calls, _ = self.all.parameter(entry, param.name)
             if not declared and isinstance(param.default, flow.Lit) and type(param.default.value) in (bool, int, str):
                 declared = (Type(type(param.default.value).__name__),)
-            self.env[param.name] = Value(place, declared, calls=calls)
+            tags = self.vocabulary.names.is_stream(param.name)
+            self.env[param.name] = Value(place, declared, calls=calls, tags=tags)
 
     # ------------------------------------------------------------------------------------------------ the build
 
@@ -690,6 +770,9 @@ class _Frame:
             frozenset(self.captured_calls),
             frozenset(self.reads),
             frozenset(self.captured_reads),
+            self.given,
+            _asks_capture(self.return_tests),
+            self.yields_in_pool,
         )
 
     def _declared_return(self) -> Value:
@@ -733,9 +816,33 @@ class _Frame:
                 result = self.value(value) if value is not None else Value(tags=frozenset(("none",)))
                 if kind == "return":
                     self.returns.append(result)
-                    self.emit(b.Leaves(kind, span, self.truth(result, span)))
+                    test = self.truth(result, span)
+                    self.return_tests.append(test)
+                    self.remember(result, span)
+                    self.emit(b.Leaves(kind, span, test))
                 else:
-                    self.emit(b.Leaves(kind, span))
+                    self.emit(b.Leaves(kind, span, raises=self.exception(value) if kind == "raise" else ""))
+
+    def remember(self, result: Value, span: Span) -> None:
+        """Keep what a function with a cache around it returns: for the process, a property for its object."""
+        if not result.fresh or not self.emitting:
+            return
+        keeper = self.entry.memo
+        params = [param.name for param in self.entry.facts.params]
+        if keeper == "property" and self.entry.owner is not None:
+            place = (f"${params[0]}", self.entry.facts.name)
+            self.touch("write", (place,), (self.entry.owner, self.entry.facts.name), span, result)
+        elif keeper == "function":
+            slot = (f"mod:{self.entry.name}", MEMO)
+            key = Value(items=tuple(self.env.get(name, NOTHING_KNOWN) for name in params))
+            reads = frozenset((f"${name}",) for name in params)
+            self.touch("add", (slot,), slot, span, result, key=replace(key, reads=reads))
+
+    def exception(self, value: Expr | None) -> str:
+        """Dotted name of the class of what is raised or caught."""
+        callee = value.callee if isinstance(value, flow.Call) else value
+        named = self.project.dotted(self.module, callee) if isinstance(callee, flow.Name | flow.Attr) else None
+        return self.project.resolve(named).name if named is not None else ""
 
     def branch(self, test: Test, then: Flow, other: Flow, span: Span) -> None:
         before = dict(self.env)
@@ -797,18 +904,26 @@ class _Frame:
 
     def try_(self, body: flow.Try) -> None:
         before = dict(self.env)
+        outer, self.lookups = self.lookups, []
         main = self.nodes(lambda: self.run(body.body))
+        looked, self.lookups = self.lookups, outer
         after = self.env
         handlers = []
+        misses = False
         for handler in body.handlers:
             self.env = _join(dict(before), after)
             if handler.name:
                 self.env[handler.name] = NOTHING_KNOWN
-            handlers.append((self.catches_all(handler.types), self.nodes(lambda h=handler: self.run(h.body))))
+            named = handler.types.items if isinstance(handler.types, flow.Group) else (handler.types,)
+            types = tuple(self.exception(each) for each in named if each is not None)
+            misses |= not _MISSES.isdisjoint(types)
+            node = self.nodes(lambda h=handler: self.run(h.body))
+            handlers.append(b.Handler(self.catches_all(handler.types), node, types, handler.span))
         self.env = after
         other = self.nodes(lambda: self.run(body.other))
         final = self.nodes(lambda: self.run(body.final))
-        self.emit(b.Guarded(main, tuple(handlers), other, final, body.span))
+        lookups = tuple(dict.fromkeys(looked)) if misses else ()
+        self.emit(b.Guarded(main, tuple(handlers), other, final, body.span, lookups))
 
     @staticmethod
     def catches_all(types: Expr | None) -> bool:
@@ -836,6 +951,8 @@ class _Frame:
     def bind(self, target: Expr, value: Value, span: Span) -> None:
         """Give a target a value."""
         match target:
+            case flow.Name(id=name) if name in self.globals and (cell := self.cell(name)) is not None:
+                self.touch("write", (cell,), cell, span, value)
             case flow.Name(id=name) if name in self.globals or self.entry.facts.qualname == MODULE:
                 place = (f"mod:{self.module.name}", name)
                 self.touch("write", (place,), (f"mod:{self.module.name}", name), span, value)
@@ -855,9 +972,9 @@ class _Frame:
                 self.touch("write", held.places, held.slot, span, value, held.types)
             case flow.Item(base=base, index=index):
                 container = self.value(base)
-                self.value(index)
+                key = self.value(index)
                 if not (isinstance(index, flow.Op) and index.op == "Slice"):
-                    self.touch("add", container.places, container.slot, span, value)
+                    self.touch("add", container.places, container.slot, span, value, key=key)
                 elif "empty" in value.tags:
                     self.touch("clear", container.places, container.slot, span, held=container.types)
             case flow.Group(items=items):
@@ -874,8 +991,9 @@ class _Frame:
         types = tuple(
             t.items[index] for t in value.types if t.name == "tuple" and len(t.items) > index
         )
-        tags = value.tags & {"captured"}
-        return Value(((f"@{span.start}.{index}",),), types, tags=tags)
+        tags = value.tags & {"captured", "stream"}
+        reads = frozenset(_sources(value))
+        return Value(((f"@{span.start}.{index}",),), types, tags=tags, reads=reads, fresh=value.fresh)
 
     def touch(
         self,
@@ -885,15 +1003,18 @@ class _Frame:
         span: Span,
         value: Value = NOTHING_KNOWN,
         held: tuple[Type, ...] = (),
+        key: Value | None = None,
     ) -> None:
         tags = value.tags & {"none", "empty", "true", "false", "tensor", "captured", "graph", "pool", "mempool", "minted"}
         if self.emitting and slot is not None and how in ("write", "add"):
             notes = self.all.note(slot)
             notes.tags |= tags & _HELD
+            if value.fresh:
+                notes.tags.add("fresh")
             notes.types |= {t.name for t in _flat(value.types)}
             self.keep(slot, value)
         names = tuple(dict.fromkeys(t.name for t in _flat(held)))
-        self.emit(b.Touches(how, places, slot, span, tags, value.places, names))
+        self.emit(b.Touches(how, places, slot, span, tags, value.places, names, value.fresh, key))
 
     def drop(self, target: Expr, span: Span) -> None:
         match target:
@@ -923,6 +1044,11 @@ class _Frame:
                     if entry.does is Effect.CAPTURE:
                         self.capture(entry, receiver, args, keywords, scope)
                         return
+                    if entry.makes == "mempool":
+                        self.in_pool += 1
+                        self.run(scope.body)
+                        self.in_pool -= 1
+                        return
             value = self.invoke(callee, receiver, args, keywords, scope.context, context=True)
         else:
             value = self.value(scope.context)
@@ -938,7 +1064,10 @@ class _Frame:
             self.out.pop()
             if scope.target is not None:
                 self.bind(scope.target, self._yielded(last, value), scope.span)
+            own_pool = any(each is not None and each.yields_in_pool for each in map(self.all.built, last.behaviors))
+            self.in_pool += own_pool
             body = self.nodes(lambda: self.run(scope.body))
+            self.in_pool -= own_pool
             self.emit(b.Within(last, body, scope.span))
             return
         for t in value.types:
@@ -967,7 +1096,8 @@ class _Frame:
         suppresses = isinstance(scope.context, flow.Call) and self._last(scope.context.callee) == "suppress"
         body = self.nodes(lambda: self.run(scope.body))
         if suppresses:
-            self.emit(b.Guarded(body, ((True, b.NOTHING),), b.NOTHING, b.NOTHING, scope.span))
+            handler = b.Handler(True, b.NOTHING, (), _span(scope.context))
+            self.emit(b.Guarded(body, (handler,), b.NOTHING, b.NOTHING, scope.span))
         else:
             self.emit(body)
 
@@ -1065,11 +1195,20 @@ class _Frame:
                 return test if truth else negated(test)
             case (flow.Call(args=(argument,)) as call, flow.Lit(value=0)) if self._last(call.callee) == "len":
                 return negated(self.truth(self.value(argument), span))
+        if isinstance(left, flow.Attr) and left.name == "type" and isinstance(right, flow.Lit) and right.value == "cuda":
+            self.value(left)
+            return DEVICE
         one, other = self.value(left), self.value(right)
         text = self.module.source.text(_span(right))
         if len(one.places) == 1 and (other.symbol is not None or isinstance(right, flow.Lit) or not other.places):
             return ("atom", f"={text}", one.places[0])
-        return ("unknown", f"{self.entry.name}@{span.start}")
+        return self.compare("==", (one, other), span)
+
+    def compare(self, op: str, values: Sequence[Value], span: Span) -> Test:
+        """A test that compares what was read somewhere; `unknown` where it was read nowhere."""
+        identity = f"{self.entry.name}@{span.start}"
+        places = tuple(dict.fromkeys(place for value in values for place in _sources(value)))[:_MOST_READ]
+        return ("compare", op, places, identity) if places else ("unknown", identity)
 
     def is_none(self, value: Value, span: Span) -> Test:
         if "none" in value.tags:
@@ -1088,9 +1227,11 @@ class _Frame:
             return FALSE
         if "true" in value.tags:
             return TRUE
+        if value.symbol is not None and value.symbol.kind != "external" and not value.places:
+            return TRUE  # a module, a class, a function
         if len(value.places) == 1:
-            return ("atom", "true", value.places[0])
-        return ("unknown", f"{self.entry.name}@{span.start}")
+            return DEVICE if value.places[0][-1] == "is_cuda" else ("atom", "true", value.places[0])
+        return self.compare("true", (value,), span)
 
     # -------------------------------------------------------------------------------------------------- values
 
@@ -1100,7 +1241,9 @@ class _Frame:
             case flow.Name(id=name):
                 return self.read(self.variable(name))
             case flow.Attr(base=base, name=name):
-                return self.read(self.attribute(self.value(base), name, expr.span))
+                read = self.read(self.attribute(self.value(base), name, expr.span))
+                named = self.vocabulary.names.is_stream(name)
+                return replace(read, tags=read.tags | named) if named and not read.calls else read
             case flow.Call():
                 return self.call(expr)
             case flow.Item(base=base, index=index):
@@ -1113,22 +1256,23 @@ class _Frame:
                 return self.either_value(op, operands, expr)
             case flow.Op(op="not" | "is" | "is not" | "==" | "!=" | "in" | "not in" | "<" | ">" | "<=" | ">=" as op):
                 if op in ("in", "not in", "<", ">", "<=", ">="):
-                    for operand in expr.operands:
-                        self.value(operand)
-                    return Value(test=("unknown", f"{self.entry.name}@{expr.span.start}"), types=(Type("bool"),))
+                    compared = [self.value(operand) for operand in expr.operands]
+                    test = self.compare(op.removeprefix("not "), compared, expr.span)
+                    return Value(test=negated(test) if op == "not in" else test, types=(Type("bool"),))
                 return Value(test=self.test(expr), types=(Type("bool"),))
             case flow.Op(op="await" | "yield from", operands=operands):
                 return self.value(operands[0]) if operands else NOTHING_KNOWN
             case flow.Op(op="yield", operands=operands):
                 value = self.value(operands[0]) if operands else NOTHING_KNOWN
                 self.yields.append(value)
+                self.yields_in_pool |= self.in_pool > 0
                 self.emit(b.Yields(expr.span))
                 return NOTHING_KNOWN
             case flow.Op(operands=operands):
                 values = [self.value(operand) for operand in operands]
                 tags = frozenset(("captured",)) if self.in_capture else frozenset[str]()
                 types = tuple(dict.fromkeys(t for v in values for t in v.types if t.name == TENSOR))
-                return Value(((f"@{expr.span.start}",),), types, tags=tags)
+                return self.made_of(values, Value(((f"@{expr.span.start}",),), types, tags=tags))
             case flow.Choice(test=test, then=then, other=other):
                 condition = self.test(test)
                 results: list[Value] = []
@@ -1150,10 +1294,26 @@ class _Frame:
             case flow.Imported():
                 return self.imported(expr)
             case flow.Text(parts=parts):
-                for part in parts:
-                    self.value(part)
-                return Value(types=(Type("str"),))
+                return self.made_of([self.value(part) for part in parts], Value(types=(Type("str"),)))
         return NOTHING_KNOWN
+
+    def made_of(self, values: Sequence[Value], result: Value) -> Value:
+        """A result with what went into it."""
+        if not self.emitting:
+            return result
+        reads = frozenset(tuple(dict.fromkeys(place for value in values for place in _sources(value)))[:_MOST_READ])
+        fresh = tuple(dict.fromkeys(origin for value in values for origin in value.fresh))[:WIDEST]
+        tags = result.tags | {"stream"} if any("stream" in value.tags for value in values) else result.tags
+        return replace(result, reads=result.reads | reads, fresh=result.fresh or fresh, tags=tags)
+
+    def cell(self, name: str) -> Slot | None:
+        """Place of a variable that belongs to a function around this one, where that function gives it a value."""
+        frame = self.parent
+        while frame is not None:
+            if name in frame.env and frame.entry.facts.qualname != MODULE:
+                return (f"cell:{frame.entry.name}", name)
+            frame = frame.parent
+        return None
 
     def read(self, value: Value) -> Value:
         """The value, noted as read if an attribute or a variable of the project holds it."""
@@ -1186,7 +1346,11 @@ class _Frame:
             if found is not None:
                 return found
         if self.parent is not None:
-            return self.parent.variable(name)
+            value = self.parent.variable(name)
+            cell = self.cell(name)
+            if cell is None or not value.places or not value.places[0][0].startswith(("@", "%")):
+                return value
+            return replace(value, places=(cell,), slot=cell, tags=value.tags - _CONSTANTS - {"empty"}, fresh=())
         symbol = self.project.lookup(self.module, name)
         if symbol is None:
             if name == "__class__" and self.entry.owner:
@@ -1323,9 +1487,15 @@ class _Frame:
         if isinstance(index, flow.Lit) and isinstance(index.value, int) and base.items is not None:
             if -len(base.items) <= index.value < len(base.items):
                 return base.items[index.value]
-        self.value(index)
+        key = self.value(index)
         if isinstance(index, flow.Op) and index.op == "Slice":
             return replace(base, items=None)
+        if self.emitting:
+            self.lookups += base.places
+        for t in base.types[:1]:
+            methods = (self.project.method(t.name, name) for name in ("__getitem__", "__missing__"))
+            if method := next((each for each in methods if each is not None), None):
+                return self.call_functions((Bound(method, base),), (key,), (), span)
         if isinstance(index, flow.Lit) and isinstance(index.value, int):
             for t in base.types:
                 if t.name == "tuple" and 0 <= index.value < len(t.items):
@@ -1336,21 +1506,20 @@ class _Frame:
         return base.element
 
     def group(self, kind: str, items: tuple[Expr, ...], span: Span, keys: tuple[Expr | None, ...]) -> Value:
-        for key in keys:
-            if key is not None:
-                self.value(key)
+        named = [self.value(key) for key in keys if key is not None]
         values = tuple(self.value(item) for item in items)
         starred = any(isinstance(item, flow.Op) and item.op == "*" for item in items)
         types = tuple(dict.fromkeys(t for value in values for t in value.types))[:WIDEST]
         tags = {"empty"} if not items else {tag for value in values for tag in value.tags if tag == "captured"}
         ordered = kind in ("tuple", "list") and not starred and len(items) <= 2 * _LONGEST_UNROLLED
-        return Value(
+        result = Value(
             ((f"@{span.start}",),),
             (Type(kind, tuple(v.types[0] for v in values if v.types) if kind == "tuple" else types),),
             tags=frozenset(tags),
             items=values if ordered else None,
             each=union(values) if values and not ordered else None,
         )
+        return self.made_of([*named, *values], result)
 
     def either_value(self, op: str, operands: tuple[Expr, ...], expr: flow.Op) -> Value:
         first = self.value(operands[0])
@@ -1382,14 +1551,16 @@ class _Frame:
             self.env = saved
             if any(body != b.NOTHING for body in bodies):
                 self.emit(b.Each(bodies, b.NOTHING, expr.span))
-            return Value(((f"@{expr.span.start}",),), (Type("list", union(values).types),), items=tuple(values))
+            listed = Value(((f"@{expr.span.start}",),), (Type("list", union(values).types),), items=tuple(values))
+            return self.made_of(values, listed)
         node = self.nodes(lambda: once(iterable.element))
         self.env = saved
         if node != b.NOTHING:
             self.emit(b.Repeat(node, b.NOTHING, iterable.places[:1], expr.span))
         element = union(values)
         kind = "iterator" if expr.kind == "generator" else expr.kind
-        return Value(((f"@{expr.span.start}",),), (Type(kind, element.types),), each=element, tags=element.tags & {"captured"})
+        result = Value(((f"@{expr.span.start}",),), (Type(kind, element.types),), each=element, tags=element.tags & {"captured"})
+        return self.made_of(values, result)
 
     def function_value(self, name: str) -> Value:
         full = f"{self.module.name}.{name}"
@@ -1625,12 +1796,17 @@ class _Frame:
             if found is not None:
                 return found
             if name in _FRESH_METHODS:
-                return Value(((f"@{span.start}",),), (Type(TENSOR),), tags=frozenset(("tensor",)))
+                return self.tensor((*args, receiver), keywords, span)
         if name in self.vocabulary.names.capturing:
             return Value(test=CAPTURING, types=(Type("bool"),))
+        if name in _ON_DEVICE and not args:
+            return Value(test=DEVICE, types=(Type("bool"),))
+        if name in _COMPILING:
+            return Value(test=negated(DEVICE), types=(Type("bool"),))
         symbol = callee.symbol
-        if symbol is not None and symbol.kind == "external" and name[:1].isupper() and not callee.places:
-            return Value(((f"@{span.start}",),), (Type(symbol.name),), fields=dict(keywords), tags=frozenset(("object",)))
+        if symbol is not None and symbol.kind == "external" and name.lstrip("_")[:1].isupper() and not callee.places:
+            made = Value(((f"@{span.start}",),), (Type(symbol.name),), fields=dict(keywords), tags=frozenset(("object",)))
+            return self.made_of((*args, *keywords.values()), self.by_name(name, made, span))
         if symbol is None and isinstance(expr.callee, flow.Attr):
             sole = self.siblings.get(name) or self.project.sole_method(name)
             if sole is not None:
@@ -1674,7 +1850,31 @@ class _Frame:
         fields = {key: value for key, value in keywords.items() if value.places}
         for key, value in fields.items():
             self.aliases[(f"@{expr.span.start}", key)] = value.places
-        return Value(((f"@{expr.span.start}",),), fields=fields)
+        symbol = callee.symbol.name if callee.symbol is not None else ""
+        if symbol == "torch.device" and args:
+            return self.made_of(args, Value(((f"@{expr.span.start}",),), (Type("torch.device"),), literal=args[0].literal))
+        result = self.by_name(name, Value(((f"@{expr.span.start}",),), fields=fields), expr.span)
+        named = self.vocabulary.names.is_stream(name)
+        result = self.made_of((receiver, *args, *keywords.values()), replace(result, tags=result.tags | named))
+        if isinstance(expr.callee, flow.Attr) and receiver.fresh and name not in _TO_HOST:
+            return replace(result, fresh=receiver.fresh, tags=result.tags | receiver.tags & {"tensor"}, types=receiver.types)
+        return result if result.fresh and result.fresh[0].by_name else replace(result, fresh=())
+
+    def by_name(self, name: str, value: Value, span: Span) -> Value:
+        """The result of a callee that nobody can read, as device memory if the name says that it makes some."""
+        if not self.emitting or self.in_pool or not self.vocabulary.names.makes_memory(name):
+            return value
+        return replace(value, fresh=(Origin(self.entry.name, span, by_name=True),))
+
+    def tensor(self, args: Sequence[Value], keywords: Mapping[str, Value], span: Span) -> Value:
+        """A new tensor; on the host it is no device memory, and from a memory pool of its own it is nobody's."""
+        place = ((f"@{span.start}",),)
+        device = keywords.get("device", NOTHING_KNOWN).literal
+        if (device or "").partition(":")[0] in ("cpu", "meta") or "true" in keywords.get("pin_memory", NOTHING_KNOWN).tags:
+            return Value(place, (Type(TENSOR),))
+        result = self.made_of((*args, *keywords.values()), Value(place, (Type(TENSOR),), tags=frozenset(("tensor",))))
+        fresh = (Origin(self.entry.name, span),) if not self.in_pool else ()
+        return replace(result, fresh=fresh, tags=result.tags - {"stream"})
 
     def effects(
         self,
@@ -1690,7 +1890,7 @@ class _Frame:
         result = Value(((f"@{span.start}",),))
         for entry in entries:
             if entry.makes is not None:
-                result = self.made(entry, receiver, span)
+                result = self.made(entry, receiver, args, keywords, span)
                 continue
             effect = entry.does
             assert effect is not None
@@ -1729,23 +1929,27 @@ class _Frame:
                         stack += [x.node for x in map(self.all._built.get, node.behaviors) if x is not None]
         return found
 
-    def made(self, entry: Entry, receiver: Value, span: Span) -> Value:
+    def made(
+        self, entry: Entry, receiver: Value, args: Sequence[Value], keywords: Mapping[str, Value], span: Span
+    ) -> Value:
+        """What a call makes, by the vocabulary."""
         place = ((f"@{span.start}",),)
         made = entry.makes or ""
         if made.startswith("module:"):
             return Value(symbol=Symbol("external", made[7:]))
         if made.startswith("type:"):
-            return Value(place, (Type(made[5:]),))
+            tags = frozenset(("stream",)) if made[5:] == STREAM else frozenset[str]()
+            return Value(place, (Type(made[5:]),), tags=tags)
         if made == "graph":
             return Value(place, (Type(GRAPH),), tags=frozenset(("graph",)), exact=True)
         if made == "tensor":
-            return Value(place, (Type(TENSOR),), tags=frozenset(("tensor",)))
+            return self.tensor(args, keywords, span)
         if made == "mempool":
             return Value(place, (Type(MEMPOOL),), tags=frozenset(("mempool",)))
-        tags = {"pool"} if entry.of == "self" else {"pool", "minted"}
-        if "minted" in tags:
+        minted = entry.of != "self"
+        if minted:
             self.emit(b.Happens(Effect.POOL_MINT, place, None, span, entry.name))
-        return Value(place, tags=frozenset(tags))
+        return Value(place, tags=frozenset(("pool", "minted") if minted else ("pool",)))
 
     def container_method(self, receiver: Value, name: str, args: Sequence[Value], expr: flow.Call) -> Value | None:
         """A method of a dict, list, set or deque, on a receiver that is one or may be one."""
@@ -1764,7 +1968,8 @@ class _Frame:
                 return Value(items=(NOTHING_KNOWN, receiver.element))
             return receiver.element
         if name in _KEEPERS and args and (kinds or receiver.slot is not None or name in ("append", "setdefault")):
-            self.touch("add", receiver.places, receiver.slot, span, args[-1])
+            key = args[0] if name == "setdefault" else None
+            self.touch("add", receiver.places, receiver.slot, span, args[-1], key=key)
             return union([receiver.element, args[-1]]) if name == "setdefault" else NOTHING_KNOWN
         if name in _VIEWS and (kinds or not args):
             return replace(receiver, items=None)
@@ -1772,7 +1977,7 @@ class _Frame:
             return Value(receiver.places, each=Value(items=(NOTHING_KNOWN, receiver.element)))
         if name == "keys" and kinds:
             return Value(receiver.places, each=NOTHING_KNOWN)
-        if name in ("get", "__getitem__") and args and (kinds or receiver.slot is not None):
+        if name in ("get", "__getitem__") and args:
             if not kinds & {"dict", "OrderedDict", "defaultdict"} and kinds:
                 return None
             return receiver.element
@@ -1809,6 +2014,10 @@ class _Frame:
         canonical = [self.vocabulary.canonical(each) for each in self.project.mro(name)]
         tags = frozenset(("graph", "object")) if GRAPH in canonical else frozenset(("object",))
         value = Value((place,), types, tags=tags, fields=fields, exact=True)
+        if self.emitting:
+            value = self.made_of((*args, *keywords.values()), value)
+            if self.all.allocates(name):
+                value = replace(value, fresh=(Origin(self.entry.name, span), *value.fresh)[:WIDEST])
         for method in (init, self.project.method(name, "__post_init__")):
             if method is not None:
                 rest = (tuple(args), tuple(keywords.items())) if method == init else ((), ())
@@ -1839,6 +2048,10 @@ class _Frame:
             keys.append(key)
             for param, value in bindings.items():
                 merged[param] = tuple(dict.fromkeys((*merged.get(param, ()), *_passed(value))))[:WIDEST]
+                if value.fresh and value.places and value.places[0][0].startswith("@"):
+                    self.given[value.places[0][0]] = value.fresh
+                if "stream" in value.tags:
+                    self.all.streams.add((bound.function, param))
         if self.in_capture:
             self.captured_calls.update(keys)
         identity = f"{self.entry.name}@{span.start}"
@@ -1846,6 +2059,8 @@ class _Frame:
         result = union(results)
         if external is not None and external.test is not None:
             return external
+        if all(each is not None and each.asks_capture for each in map(self.all.built, keys)):
+            return Value(test=CAPTURING, types=(Type("bool"),))
         if result.test is None and result.tags & _CONSTANTS != result.tags or len(results) > 1:
             pass
         if result.test is None and not result.places and result.symbol is None and not result.tags & {"pool", "graph", "object"}:
@@ -1952,17 +2167,66 @@ def _rebased(value: Value, bindings: Mapping[str, Value], span: Span, depth: int
     test = _rebased_test(value.test, bindings) if value.test is not None else None
     if inherited is not None and len(value.places) == 1:
         return replace(inherited, test=inherited.test or test)
+    reads = _rebased_reads(value.reads, bindings)
     fields = {name: _rebased(each, bindings, span, depth + 1) for name, each in value.fields.items()}
     items = tuple(_rebased(each, bindings, span, depth + 1) for each in value.items) if value.items is not None else None
     each = _rebased(value.each, bindings, span, depth + 1) if value.each is not None else None
-    return replace(value, places=tuple(dict.fromkeys(places))[:WIDEST], fields=fields, items=items, test=test, each=each)
+    unique = tuple(dict.fromkeys(places))[:WIDEST]
+    return replace(value, places=unique, fields=fields, items=items, test=test, each=each, reads=reads)
+
+
+def _rebased_reads(reads: Iterable[Place], bindings: Mapping[str, Value]) -> frozenset[Place]:
+    """What a callee read, in the caller's terms."""
+    found: dict[Place, None] = {}
+    for place in reads:
+        if not place[0].startswith("$"):
+            found[place] = None
+            continue
+        argument = bindings.get(place[0][1:])
+        for base in argument.places if argument is not None else ():
+            if not base[0].startswith(("@", "%")) or len(place) > 1:
+                found[(*base, *place[1:])] = None
+        if argument is not None and len(place) == 1:
+            found.update(dict.fromkeys(_sources(argument)))
+    return frozenset(tuple(found)[:_MOST_READ])
+
+
+def _sources(value: Value, depth: int = 0) -> Iterator[Place]:
+    """Places that a value was read from: its own, or what went into it."""
+    for place in value.places:
+        if len(place) > 1 or not place[0].startswith(("@", "%")):
+            yield place
+    yield from value.reads
+    if depth < 3:
+        for item in value.items or ():
+            yield from _sources(item, depth + 1)
+
+
+def _asks_capture(tests: Sequence[Test]) -> bool:
+    """Whether a function returns whether the stream is being captured, but for where it knows that it is not."""
+    said = [test for test in tests if test != FALSE]
+    return bool(said) and all(map(implies_capture, said))
+
+
+def implies_capture(test: Test) -> bool:
+    """Whether a test can be true only while the stream is being captured."""
+    match test:
+        case ("atom", "capturing", _):
+            return True
+        case ("and", *inner):
+            return any(map(implies_capture, inner))
+        case ("or", *inner):
+            return all(map(implies_capture, inner))
+    return False
 
 
 def _rebased_test(test: Test, bindings: Mapping[str, Value]) -> Test | None:
     """A callee's test in the caller's terms; None if it does not survive."""
     match test:
-        case ("atom", "capturing", _) | ("const", _):
+        case ("atom", "capturing" | "device", _) | ("const", _):
             return test
+        case ("compare", op, read, identity):
+            return ("compare", op, tuple(_rebased_reads(read, bindings)), identity)
         case ("atom", kind, place):
             root = place[0]
             if root.startswith("$"):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from graphlint import behavior as b
 from graphlint.behavior import Behavior, Node
@@ -56,7 +56,8 @@ class Event(NamedTuple):
 
 
 Atom: TypeAlias = tuple[str, Place]
-State: TypeAlias = str
+State: TypeAlias = Any
+"""Whatever a monitor keeps; it can be hashed."""
 
 
 class Config(NamedTuple):
@@ -133,10 +134,23 @@ class _Scope:
         return (place,)
 
     def _aliased(self, place: Place, depth: int) -> Iterable[Place]:
-        alias = self.aliases.get((place[0], place[1])) if len(place) > 1 and depth < 6 else None
-        if not alias:
+        if depth >= 6:
             return (place,)
-        return [final for each in alias for final in self._aliased((*each, *place[2:]), depth + 1)]
+        alias = self.aliases.get((place[0], place[1])) if len(place) > 1 else None
+        if alias:
+            return [final for each in alias for final in self._aliased((*each, *place[2:]), depth + 1)]
+        whole = self.aliases.get((place[0], ""))
+        if whole:
+            return [final for each in whole for final in self._aliased((*each, *place[1:]), depth + 1)]
+        return (place,)
+
+    def returns(self, call: b.Calls, caller: _Scope) -> None:
+        """What this activation makes and returns is what the call gives its caller."""
+        made = [each for each in self.behavior.returns.places if each[0].startswith("@")]
+        result = caller._own((f"@{call.span.start}",))[0][0]
+        places = tuple(own for place in made for own in self._own((place[0],)) if own[0] != result)
+        if places:
+            self.aliases[result, ""] = tuple(dict.fromkeys(places))
 
 
 @dataclass
@@ -312,9 +326,9 @@ class Execution:
         points = self._points.pop()
         if node.handlers:
             failed = _distinct([*points, *out.pop("raise", [])])
-            for everything, handler in node.handlers:
-                _add(out, self._node(handler, scope, failed))
-                if everything:
+            for handler in node.handlers:
+                _add(out, self._node(handler.node, scope, failed))
+                if handler.everything:
                     break
             else:
                 _add(out, {"raise": failed})
@@ -349,6 +363,7 @@ class Execution:
             bindings = {param: scope.rebase(places) for param, places in node.bindings}
             stack = (*scope.stack, scope.frame(node.span))
             inner = _Scope(built, bindings, stack, self._serial, body, aliases=scope.aliases)
+            inner.returns(node, scope)
             result = self._node(built.node, inner, [_forget(config, RESULT) for config in configs])
             ended = [*result.pop("next", []), *result.pop("return", [])]
             atom = ("returned", (node.id,))
@@ -401,8 +416,8 @@ class Execution:
                 return yes, no
             case ("returned", identity):
                 return self._ask(("returned", (identity,)), configs, learn=True)
-            case ("atom", "capturing", _):
-                return self._ask(("capturing", ()), configs, learn=True)
+            case ("atom", "capturing" | "device" as kind, _):
+                return self._ask((kind, ()), configs, learn=True)
             case ("atom", kind, place):
                 places = scope.rebase((place,))
                 if len(places) != 1:
@@ -484,6 +499,8 @@ def _rebased(test: Test, scope: _Scope) -> Test:
         case ("atom", kind, place) if place:
             places = scope.rebase((place,))
             return ("atom", kind, places[0] if places else place)
+        case ("compare", op, read, identity):
+            return ("compare", op, scope.rebase(read), identity)
         case ("not" | "and" | "or" as op, *inner):
             return (op, *(_rebased(each, scope) for each in inner))
     return test

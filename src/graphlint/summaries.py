@@ -21,11 +21,12 @@ from graphlint.behavior import Behavior, Node, Slot
 from graphlint.effects import Effect
 from graphlint.evaluate import GRAPH, MEMPOOL, TENSOR, Behaviors, _flat, _is_record
 from graphlint.execution import Config, Event, Execution, Exhausted, Outcome, visit
-from graphlint.facts import MODULE, Facts, ParseError
+from graphlint.facts import MODULE, Facts
 from graphlint.project import COMMON_METHODS, Project, group, module_names
 from graphlint.project import load as load_project
 from graphlint.sieve import identifiers
 from graphlint.source import Source
+from graphlint.syntax import ParseError
 from graphlint.values import ELEMENT, Place
 from graphlint.vocabulary import Entry, Vocabulary
 
@@ -37,6 +38,7 @@ _FEW_FUNCTIONS = 1_500
 
 _GIVES_UP = frozenset(("drop", "clear", "pop"))
 _MATTERS = frozenset(("graph", "pool", "captured", "tensor", "mempool"))
+_MEMORY = frozenset(("captured", "tensor", "declared", "mempool", "memory"))
 
 
 class Site(NamedTuple):
@@ -66,7 +68,11 @@ class Analysis:
     # ------------------------------------------------------------------------------------------------- holdings
 
     def holds(self, slot: Slot | None) -> frozenset[str]:
-        """What an attribute or variable holds: graph, pool, mempool, captured, tensor, and `owner` (of graphs)."""
+        """What an attribute or variable holds.
+
+        graph, pool, mempool, captured, tensor, `declared` (a tensor, by its annotation alone), `owner` (an object that
+        owns graphs), `memory` (an object that owns device memory).
+        """
         if slot is None:
             return frozenset()
         known = self._holds.get(slot)
@@ -94,6 +100,8 @@ class Analysis:
                     if "graph" in owned:
                         found.add("graph")
                         found.add("owner")
+                    if owned & _MEMORY:
+                        found.add("memory")
                     if _is_record(self.project.classes[each]):
                         found |= owned & {"captured", "tensor", "pool"}
             known = self._holds[slot] = frozenset(found)
@@ -116,6 +124,13 @@ class Analysis:
                     found |= self.holds((each, name))
             known = self._owns[class_name] = frozenset(found)
         return known
+
+    def is_cache(self, slot: Slot | None) -> bool:
+        """Whether an attribute or variable holds the requests' cache: device memory, under a name that says so."""
+        held = self.holds(slot)
+        if slot is None or not held & _MEMORY or held & {"graph", "pool"}:
+            return False
+        return self.vocabulary.names.is_cache(slot[1], owned="memory" in held)
 
     # -------------------------------------------------------------------------------------------------- effects
 
@@ -145,6 +160,8 @@ class Analysis:
                 found.append(Effect.WS_REPLACE if "tensor" in node.tags else Effect.WS_RELEASE)
             if "pool" in held and node.how != "clear":
                 found.append(Effect.POOL_RETIRE)
+            if "tensor" not in node.tags and self.is_cache(node.slot):
+                found.append(Effect.KV_RELEASE)
         if node.how == "count" and not event.in_constructor and node.slot in self.counters:
             found.append(Effect.POOL_RETIRE)
         if node.how in ("write", "add"):
@@ -158,7 +175,9 @@ class Analysis:
         """Whether a touch can be an effect, or decides a test."""
         if node.slot in self.counters and node.how == "count":
             return True
-        if self.holds(node.slot) & _MATTERS:
+        if "graph" in node.tags:
+            return True  # where a captured graph goes
+        if self.holds(node.slot) & _MATTERS or self.is_cache(node.slot):
             return True
         return any(part in self.tested for place in node.places for part in place[-1:])
 
@@ -222,7 +241,7 @@ class Analysis:
                         callers.setdefault(callee, set()).add(key)
                 elif isinstance(node, b.Happens) or (
                     isinstance(node, b.Touches)
-                    and (self.holds(node.slot) & _MATTERS or node.slot in self.counters)
+                    and (self.holds(node.slot) & _MATTERS or node.slot in self.counters or self.is_cache(node.slot))
                 ):
                     found.add(key)
         waiting = list(found)
@@ -267,9 +286,9 @@ class Analysis:
                 return node._replace(bodies=bodies, other=other)
             case b.Guarded():
                 body = simple(node.body)
-                handlers = tuple((everything, simple(handler)) for everything, handler in node.handlers)
+                handlers = tuple(handler._replace(node=simple(handler.node)) for handler in node.handlers)
                 other, final = simple(node.other), simple(node.final)
-                if body == b.NOTHING and other == b.NOTHING and final == b.NOTHING and not any(_acts(h) for _, h in handlers):
+                if body == b.NOTHING and other == b.NOTHING and final == b.NOTHING and not any(_acts(h.node) for h in handlers):
                     return b.NOTHING
                 return node._replace(body=body, handlers=handlers, other=other, final=final)
             case b.Within():
@@ -332,6 +351,32 @@ class Analysis:
                     waiting.append(caller)
         return {key: frozenset(found) for key, found in own.items()}
 
+    def top_callers(self, key: str) -> frozenset[str]:
+        """Keys of the functions that reach a behavior and that no effectful function calls; none if nobody calls it."""
+        found: set[str] = set()
+        seen = {key}
+        waiting = [key]
+        while waiting:
+            current = waiting.pop()
+            callers = self.callers.get(current, frozenset()) - {current}
+            if not callers and current != key:
+                found.add(current)
+            for caller in callers - seen:
+                seen.add(caller)
+                waiting.append(caller)
+        return frozenset(found)
+
+    @cached_property
+    def callers(self) -> Mapping[str, frozenset[str]]:
+        """By key, the effectful behaviors that call it."""
+        found: dict[str, set[str]] = {}
+        for key, each in self.effectful.items():
+            for node in b.walk(each.node):
+                if isinstance(node, b.Calls):
+                    for callee in node.behaviors:
+                        found.setdefault(callee, set()).add(key)
+        return {key: frozenset(callers) for key, callers in found.items()}
+
     def is_wrapper(self, root: Behavior) -> bool:
         """Whether all that a function does happens in one call of it: what there is to say is said of the callee."""
         acting = [node for node in b.walk(root.node) if isinstance(node, b.Happens | b.Touches | b.Calls)]
@@ -363,6 +408,36 @@ class Analysis:
             found.add(key)
             waiting += [c for n in b.walk(everything[key].node) if isinstance(n, b.Calls) for c in n.behaviors]
         return frozenset(found)
+
+    @cached_property
+    def captured_reads(self) -> Mapping[str, frozenset[Slot]]:
+        """What captured code reads, by the classes and modules that capture it or keep its graphs."""
+        everything = {each.key: each for each in self.behaviors.all()}
+        found: dict[str, set[Slot]] = {}
+        for each in everything.values():
+            if not each.reads_in_capture and not each.calls_in_capture:
+                continue
+            read = set(each.reads_in_capture)
+            seen: set[str] = set()
+            waiting = list(each.calls_in_capture)
+            while waiting:
+                key = waiting.pop()
+                if key in seen or key not in everything:
+                    continue
+                seen.add(key)
+                read |= everything[key].reads
+                waiting += [c for n in b.walk(everything[key].node) if isinstance(n, b.Calls) for c in n.behaviors]
+            function = self.project.functions[each.function]
+            owners = {function.owner or f"mod:{function.module.name}"}
+            for node in b.walk(each.node):
+                is_graph = (isinstance(node, b.Touches) and "graph" in node.tags) or (
+                    isinstance(node, b.Happens) and node.effect is Effect.CAPTURE
+                )
+                if is_graph and node.slot is not None:  # type: ignore[union-attr]
+                    owners.add(node.slot[0])  # type: ignore[union-attr]
+            for owner in owners:
+                found.setdefault(owner, set()).update(read)
+        return {owner: frozenset(slots) for owner, slots in found.items()}
 
     @cached_property
     def captured_slots(self) -> frozenset[Slot]:

@@ -1,0 +1,468 @@
+"""Lifetimes of pool handles, over all calls that a program can make of an object.
+
+A pool lives as long as some graph that was captured into it. A handle that is kept when the last of these graphs dies names a
+pool without users; the next capture into it is the hazard. No single function shows that: one method captures, one
+releases, one captures again. So the automaton runs along sequences of an object's public methods: its constructor, then any of
+those that capture, release or retire, up to three. For a handle that outlives the object (a class attribute, a module
+variable) a new object may be made in between.
+
+The state remembers which places hold a live graph of the pool, so that a release that spares one (an anchor) is none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from graphlint import behavior as b
+from graphlint.automaton import HAZARD
+from graphlint.behavior import Behavior, Slot
+from graphlint.effects import Effect
+from graphlint.execution import Config, Event, Execution, Exhausted, Frame, atoms
+from graphlint.findings import MAX_STEPS, Severity, Suspect
+from graphlint.rule import Rule
+from graphlint.source import Span
+from graphlint.summaries import Analysis
+from graphlint.typestate import place_text, step
+from graphlint.values import ELEMENT, Place, Test
+
+_LONGEST = 3
+"""Most public calls in a sequence, the constructor aside."""
+_MOST_METHODS = 8
+_MOST_CONFIGURATIONS = 64
+_USES = frozenset((Effect.CAPTURE, Effect.GRAPH_DEATH, Effect.POOL_RETIRE))
+_SHARED = ("class:", "mod:")
+
+
+@dataclass(frozen=True)
+class _State:
+    """The automaton's state, and the places that hold live graphs of the pool."""
+
+    name: str
+    live: frozenset[Place] = frozenset()
+
+
+def suspects(analysis: Analysis, rule: Rule) -> Iterator[Suspect]:
+    """Every place that kills the last graphs of a pool whose handle is then captured into again."""
+    best: dict[tuple[str, Span], Suspect] = {}
+    kept: set[Slot] = set()
+    for store in stores(analysis):
+        suspect = _store_suspect(analysis, rule, store)
+        kept.add(store.slot)
+        best[suspect.path, suspect.at] = suspect
+    for owner in sorted(analysis.project.classes):
+        methods = _methods(analysis, owner)
+        kinds = {effect for each in methods for effect in analysis.kinds[each.key]}
+        if not {Effect.CAPTURE, Effect.GRAPH_DEATH} <= kinds:
+            continue
+        for pool in _pools(analysis, methods):
+            for trace in _Runs(analysis, rule, owner, methods, pool).hazards():
+                slot = _slot(analysis, owner, pool)
+                if slot is not None and kept & {slot, *_sources(analysis, slot)}:
+                    continue  # told at its store
+                suspect = _suspect(analysis, rule, methods[0], pool, slot, trace)
+                key = (suspect.path, suspect.at)
+                if key not in best or len(suspect.trace) < len(best[key].trace):
+                    best[key] = suspect
+    yield from (best[key] for key in sorted(best))
+
+
+def _methods(analysis: Analysis, owner: str) -> list[Behavior]:
+    """Effectful methods that a user of the class may call, constructor first."""
+    found: list[Behavior] = []
+    for each in reversed(analysis.project.mro(owner)):
+        entry = analysis.project.classes.get(each)
+        for name, function in entry.methods.items() if entry is not None else ():
+            behavior = analysis.effectful.get(function)
+            if behavior is None or analysis.project.method(owner, name) != function:
+                continue
+            if name != "__init__" and _is_step(analysis, behavior):
+                continue
+            public = not name.startswith("_") or name in ("__init__", "__call__", "__exit__", "__del__")
+            if public and behavior.receiver is not None and analysis.kinds[behavior.key] & _USES:
+                found.append(behavior)
+    found.sort(key=lambda each: not each.function.endswith(".__init__"))
+    return found[:_MOST_METHODS]
+
+
+def _is_step(analysis: Analysis, method: Behavior) -> bool:
+    """Whether the project calls a release only as one step of teardowns that retire a handle too.
+
+    Then nobody leaves the handle behind: the method is a part, and the whole is judged where it is called.
+    """
+    if Effect.GRAPH_DEATH not in analysis.kinds[method.key] or Effect.POOL_RETIRE in analysis.kinds[method.key]:
+        return False
+    tops = analysis.top_callers(method.key)
+    return bool(tops) and all(Effect.POOL_RETIRE in analysis.kinds[top] for top in tops)
+
+
+def _pools(analysis: Analysis, methods: list[Behavior]) -> list[Place]:
+    """Kept handles that these methods capture into."""
+    found: dict[Place, None] = {}
+    for each in methods:
+        for site in analysis.sites(each):
+            if site.effect is Effect.CAPTURE:
+                for place in site.event.pool:
+                    if place[0].startswith(_SHARED) or (place[0] == f"${each.receiver}" and len(place) > 1):
+                        found[place] = None
+    return list(found)
+
+
+class _Runs:
+    """Sequences of public calls for one class and one pool."""
+
+    def __init__(
+        self, analysis: Analysis, rule: Rule, owner: str, methods: list[Behavior], pool: Place
+    ) -> None:
+        assert rule.automaton is not None
+        self.analysis = analysis
+        self.automaton = rule.automaton
+        self.owner = owner
+        self.methods = methods
+        self.pool = pool
+        self.execution = Execution(analysis.effectful.get, self.monitor, tested=analysis.remembered)
+
+    def hazards(self) -> Iterator[tuple[Event, ...]]:
+        """Paths to a capture into a pool without users, shortest first."""
+        start = [Config(_State(self.automaton.start), frozenset())]
+        made = self.constructed(start)
+        found: list[tuple[Event, ...]] = []
+        current = made
+        for _ in range(_LONGEST):
+            following: list[Config] = []
+            for method in self.methods:
+                if method.function.endswith(".__init__"):
+                    continue
+                following += self.called(method, current)
+            if self.pool[0].startswith(_SHARED):
+                following += self.constructed([self.forgotten(config) for config in following])
+            found += [config.trace for config in following if config.state.name == HAZARD]
+            current = self.distinct([config for config in following if config.state.name != HAZARD])
+        found.sort(key=lambda trace: (len(trace), [frame.span for event in trace for frame in event.stack]))
+        yield from found
+
+    def constructed(self, configs: list[Config]) -> list[Config]:
+        for method in self.methods:
+            if method.function.endswith(".__init__"):
+                return self.called(method, configs)
+        return configs
+
+    def called(self, method: Behavior, configs: list[Config]) -> list[Config]:
+        if not configs:
+            return []
+        try:
+            outcome = self.execution.run_on(method, configs)
+        except Exhausted:
+            self.analysis.exhausted.add(method.function)
+            return []
+        return self.distinct([config for each in outcome.values() for config in each])
+
+    @staticmethod
+    def forgotten(config: Config) -> Config:
+        """The configuration for a new object: what was known of the old one's attributes says nothing."""
+        facts = frozenset((atom, v) for atom, v in config.facts if not (atom[1] and atom[1][0].startswith(("$", "@", "%"))))
+        return config._replace(facts=facts)
+
+    @staticmethod
+    def distinct(configs: list[Config]) -> list[Config]:
+        best: dict[object, Config] = {}
+        for config in sorted(configs, key=lambda each: len(each.trace)):
+            best.setdefault(config[:2], config)
+        return list(best.values())[:_MOST_CONFIGURATIONS]
+
+    def monitor(self, state: _State, event: Event, config: Config) -> tuple[_State, Effect] | None:
+        if state.name == HAZARD:
+            return None
+        before = state
+        moved: Effect | None = None
+        for effect in self.analysis.effects(event, config):
+            following = self.after(state, effect, event)
+            if following.name != state.name:
+                moved = effect
+            state = following
+        node = event.node
+        if isinstance(node, b.Touches) and node.how in ("write", "add") and event.value_places:
+            state = self.moved(state, event)
+        if state == before:
+            return None
+        return state, moved or Effect.CAPTURE
+
+    def after(self, state: _State, effect: Effect, event: Event) -> _State:
+        if effect is Effect.CAPTURE and self.pool in event.pool:
+            live = state.live | {_holder(place) for place in event.places}
+            return _State(self.automaton.step(state.name, effect.value), live)
+        if effect is Effect.GRAPH_DEATH and state.live:
+            dying = [_holder(place) for place in event.places]
+            live = frozenset(each for each in state.live if not any(each[: len(dead)] == dead for dead in dying))
+            if live == state.live:
+                return state
+            return _State(state.name if live else self.automaton.step(state.name, effect.value), live)
+        if effect is Effect.POOL_RETIRE and self.pool in event.places:
+            return _State(self.automaton.step(state.name, effect.value))
+        return state
+
+    @staticmethod
+    def moved(state: _State, event: Event) -> _State:
+        """A live graph that is put into a container is from then on the container's."""
+        stored = {_holder(place) for place in event.value_places} & state.live
+        if not stored:
+            return state
+        return replace(state, live=(state.live - stored) | {_holder(place) for place in event.places})
+
+
+def _holder(place: Place) -> Place:
+    """The container of an element, the place itself otherwise; all rounds of a loop make one place."""
+    place = place[: place.index(ELEMENT)] if ELEMENT in place else place
+    return (place[0].partition("#")[0], *place[1:])
+
+
+def _suspect(
+    analysis: Analysis, rule: Rule, root: Behavior, pool: Place, slot: Slot | None, trace: tuple[Event, ...]
+) -> Suspect:
+    told = [event for event in trace if event.effect in _USES and _tells(event)]
+    deaths = [event for event in told if event.effect is Effect.GRAPH_DEATH]
+    event = deaths[-1] if deaths else trace[-1]
+    frame = event.stack[-1]
+    function = analysis.project.functions[frame.function]
+    path = function.module.source.path
+    capture = trace[-1].node
+    raw = isinstance(capture, b.Happens) and capture.raw
+    steps = tuple(step(analysis, each, len(each.stack) - 1) for each in told[-MAX_STEPS:])
+    values = {"place": place_text(pool, analysis, root), **_known(analysis, slot)}
+    holders = [] if slot is None or pool[0].startswith(_SHARED) else [f"self.{slot[1]}"]
+    values["retire"] = json.dumps([{"path": path, "span": list(frame.span), "holders": holders}])
+    severity = None if raw or _survivors(analysis, event) else Severity.WARNING
+    return Suspect(rule.name, path, function.facts.span, frame.span, steps, values, severity)
+
+
+def _slot(analysis: Analysis, owner: str, pool: Place) -> Slot | None:
+    """The attribute or variable that a handle's place is, seen from methods of a class."""
+    if len(pool) != 2:
+        return None
+    if pool[0].startswith("class:"):
+        return (pool[0].removeprefix("class:"), pool[1])
+    if pool[0].startswith("mod:"):
+        return (pool[0], pool[1])
+    for each in reversed(analysis.project.mro(owner)):
+        if pool[1] in analysis.behaviors.field_bindings(each):
+            return (each, pool[1])
+    return None
+
+
+def _store_suspect(analysis: Analysis, rule: Rule, store: Store) -> Suspect:
+    frame = store.write.stack[0]
+    function = analysis.project.functions[frame.function]
+    source = function.module.source
+    owner, name = store.slot
+    short = owner.rpartition(".")[2] if not owner.startswith("mod:") else ""
+    values = {"place": f"{short}.{name}".lstrip("."), **_known(analysis, store.slot)}
+    ways = list(_ways_down(analysis, store))
+    values["retire"] = json.dumps(ways)
+    steps = [step(analysis, store.write._replace(effect=Effect.POOL_STORE), 0)]
+    steps += [step(analysis, each, len(each.stack) - 1) for each in (*store.captures[:2], *store.deaths[:2])]
+    return Suspect(rule.name, source.path, function.facts.span, frame.span, tuple(steps), values)
+
+
+def _known(analysis: Analysis, slot: Slot | None) -> dict[str, str]:
+    """What a rewrite wants to know of a kept handle."""
+    if slot is None:
+        return {}
+    owner, name = slot
+    kind = "instance"
+    writes = list(_writes(analysis, slot))
+    if owner.startswith("mod:"):
+        kind, owner = "module", owner[4:]
+    elif writes and all(_is_shared(node) for _, node in writes):
+        kind = "class"
+    values = {"kind": kind, "name": name}
+    if kind != "instance":
+        values["owner"] = owner
+        store = _definition(analysis, slot)
+        if store is not None:
+            values["store"] = json.dumps(store)
+    minted = [(root, node) for root, node in writes if "pool" in node.tags]
+    if any(_is_lazy(analysis, root, node) for root, node in minted):
+        values["lazy"] = "yes"
+    values["mints"] = json.dumps([_place(analysis, root.function, node.span) for root, node in minted if "minted" in node.tags])
+    if kind != "instance":
+        values["reads"] = json.dumps(list(_reads(analysis, slot)))
+    return values
+
+
+def _place(analysis: Analysis, function: str, span: Span) -> dict[str, object]:
+    return {"path": analysis.project.functions[function].module.source.path, "span": list(span)}
+
+
+def _writes(analysis: Analysis, slot: Slot) -> Iterator[tuple[Behavior, b.Touches]]:
+    seen: set[Span] = set()
+    for root in analysis.behaviors.all():
+        for node in b.walk(root.node):
+            if isinstance(node, b.Touches) and node.slot == slot and node.how == "write" and node.span not in seen:
+                seen.add(node.span)
+                yield root, node
+
+
+def _is_lazy(analysis: Analysis, root: Behavior, node: b.Touches) -> bool:
+    """Whether a handle is made only where there is none, away from the constructor, or is a captured graph's own."""
+    if "minted" not in node.tags:
+        return True
+    if root.function.endswith(".__init__") and not _is_shared(node):
+        return False
+    return any(
+        isinstance(each, b.Either) and node in list(b.walk(each)) and _asks_for(each.test, node) for each in b.walk(root.node)
+    )
+
+
+def _asks_for(test: Test, node: b.Touches) -> bool:
+    return any(place in node.places for _, place in atoms(test))
+
+
+def _definition(analysis: Analysis, slot: Slot) -> dict[str, object] | None:
+    owner, name = slot
+    if owner.startswith("mod:"):
+        module = analysis.project.modules.get(owner[4:])
+        binds = module.variables.get(name, []) if module is not None else []
+        return {"path": module.source.path, "span": list(binds[0].span)} if module is not None and binds else None
+    entry = analysis.project.classes.get(owner)
+    attribute = entry.attributes.get(name) if entry is not None else None
+    if entry is None or attribute is None:
+        return None
+    return {"path": entry.module.source.path, "span": list(attribute.span)}
+
+
+def _reads(analysis: Analysis, slot: Slot) -> Iterator[dict[str, object]]:
+    """Expressions that read a shared handle, but for those that only ask whether there is one."""
+    for entry, expr in analysis.behaviors.reads(slot):
+        yield {"path": entry.module.source.path, "span": list(expr.span)}
+
+
+def _ways_down(analysis: Analysis, store: Store) -> Iterator[dict[str, object]]:
+    """Where the last graphs die: the innermost functions that kill the graphs of all who share the handle, else of each."""
+    wanted = {event.node.slot for event in store.deaths}
+    covering = {
+        root.function: root
+        for root in analysis.roots()
+        if wanted <= {site.event.node.slot for site in analysis.sites(root) if site.effect is Effect.GRAPH_DEATH}
+    }
+    for name, root in sorted(covering.items()):
+        deaths = [site.event for site in analysis.sites(root) if site.effect is Effect.GRAPH_DEATH]
+        if any(frame.function in covering for event in deaths for frame in event.stack[1:]):
+            continue
+        function = analysis.project.functions[name]
+        last = max((event.stack[0].span for event in deaths), key=lambda span: span.start)
+        holders = []
+        for owner, attribute in sorted(analysis.behaviors.slots):
+            shared = store.slot in _sources(analysis, (owner, attribute))
+            if shared and function.owner is not None and owner in analysis.project.mro(function.owner):
+                holders.append(f"self.{attribute}")
+        yield {"path": function.module.source.path, "span": list(last), "holders": holders}
+
+
+def _tells(event: Event) -> bool:
+    """Whether an event is worth a step: a capture, a death, a retirement; not the move of a graph into its container."""
+    return not (isinstance(event.node, b.Touches) and event.effect is Effect.CAPTURE)
+
+
+def _survivors(analysis: Analysis, death: Event) -> bool:
+    """Whether memory of the pool is kept where the graphs died, which pins the pool: outputs and the like."""
+    slot = death.node.slot
+    if slot is None:
+        return False
+    return any(
+        owner == slot[0] and "captured" in analysis.holds((owner, name)) for owner, name in list(analysis.behaviors.slots)
+    )
+
+
+# ------------------------------------------------------------------------------------------------------ shared handles
+
+
+@dataclass(frozen=True)
+class Store:
+    """A class attribute or module variable that a pool handle is kept in for the whole process."""
+
+    slot: Slot
+    write: Event
+    """Where it is filled."""
+    captures: tuple[Event, ...]
+    deaths: tuple[Event, ...]
+    """Of graphs that were captured into it, the innermost statements."""
+
+
+def stores(analysis: Analysis) -> Iterator[Store]:
+    """Shared handles that are captured into, whose graphs die somewhere, and that nothing ever gives up."""
+    retired: set[Slot] = set()
+    minted: dict[Slot, Event] = {}
+    captures: dict[Slot, list[Event]] = {}
+    for root in analysis.roots():
+        function = analysis.project.functions[root.function]
+        for node in b.walk(root.node):
+            if isinstance(node, b.Happens) and node.effect is Effect.CAPTURE and node.pool_slot is not None:
+                event = Event(node, node.places, node.pool, (Frame(root.function, node.span),), effect=Effect.CAPTURE)
+                captures.setdefault(node.pool_slot, []).append(event)
+            if not isinstance(node, b.Touches) or node.slot is None or not _is_shared(node):
+                continue
+            if "pool" in node.tags:
+                minted.setdefault(node.slot, Event(node, node.places, (), (Frame(root.function, node.span),)))
+            elif (node.how == "drop" or "none" in node.tags) and function.facts.name != "__init__":
+                retired.add(node.slot)
+    for slot in sorted(set(minted) - retired):
+        users = [each for each in captures if each == slot or slot in _sources(analysis, each)]
+        if not users or _is_retained(analysis, slot) or _is_anchored(analysis, slot):
+            continue
+        events = tuple(event for user in users for event in captures[user])
+        owners = {analysis.project.functions[event.stack[0].function].owner for event in events}
+        deaths = tuple(event for owner in sorted(filter(None, owners)) for event in _deaths(analysis, owner))
+        if deaths:
+            yield Store(slot, minted[slot], events, deaths)
+
+
+def _is_shared(node: b.Touches) -> bool:
+    return bool(node.places) and all(place[0].startswith(_SHARED) for place in node.places)
+
+
+def _sources(analysis: Analysis, slot: Slot) -> set[Slot]:
+    """Slots whose value may have ended up in a slot."""
+    found: set[Slot] = set()
+    waiting = [slot]
+    while waiting:
+        notes = analysis.behaviors.slots.get(waiting.pop())
+        for source in notes.sources if notes is not None else ():
+            if source not in found:
+                found.add(source)
+                waiting.append(source)
+    return found
+
+
+def _is_retained(analysis: Analysis, slot: Slot) -> bool:
+    """Whether a pool object is kept beside the handle, for as long: then the pool always has a user."""
+    return any(owner == slot[0] and "mempool" in analysis.holds((owner, name)) for owner, name in analysis.behaviors.slots)
+
+
+def _is_anchored(analysis: Analysis, slot: Slot) -> bool:
+    """Whether a graph is kept beside the handle, for as long."""
+    shared = ("class:", "mod:")
+    for root in analysis.roots():
+        for node in b.walk(root.node):
+            if (
+                isinstance(node, b.Touches)
+                and node.slot is not None
+                and node.slot[0] == slot[0]
+                and "graph" in node.tags
+                and all(place[0].startswith(shared) for place in node.places)
+            ):
+                return True
+    return False
+
+
+def _deaths(analysis: Analysis, owner: str) -> Iterator[Event]:
+    """Where methods of a class release graphs of their instance."""
+    for each in analysis.project.mro(owner):
+        entry = analysis.project.classes.get(each)
+        for function in entry.methods.values() if entry is not None else ():
+            root = analysis.effectful.get(function)
+            if root is None or Effect.GRAPH_DEATH not in analysis.kinds[function]:
+                continue
+            for site in analysis.sites(root):
+                if site.effect is Effect.GRAPH_DEATH and len(site.event.stack) == 1:
+                    yield site.event._replace(effect=Effect.GRAPH_DEATH)
