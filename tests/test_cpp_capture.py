@@ -241,7 +241,7 @@ FOUND = [
     ),
     (
         "cudaMallocAsync in a check, with a cast",
-        "if (isCapturing(stream)) { C10_CUDA_CHECK(cudaMallocAsync((void**) &raw_, n, stream)); } // !kept-under-capture",
+        "if (isCapturing(stream)) C10_CUDA_CHECK(cudaMallocAsync((void**) &raw_, n, stream)); // !kept-under-capture",
     ),
     (
         "a static of the function",
@@ -426,7 +426,10 @@ SILENT = [
     ),
     (
         "a local map",
-        "std::map<int, at::Tensor> local; if (isCapturing(stream)) { local[0] = torch::empty({n}, CUDA); launch(local[0]); }",
+        """
+        std::map<int, at::Tensor> local;
+        if (isCapturing(stream)) { local[0] = torch::empty({n}, CUDA); launch(local[0]); }
+        """,
     ),
     (
         "a local copy of what is kept",
@@ -446,7 +449,11 @@ SILENT = [
     ),
     (
         "not cached while capturing",
-        "if (isCapturing(stream)) return torch::empty({n}, CUDA); if (!scratch_.defined()) scratch_ = torch::empty({n}, CUDA); return scratch_;",
+        """
+        if (isCapturing(stream)) return torch::empty({n}, CUDA);
+        if (!scratch_.defined()) scratch_ = torch::empty({n}, CUDA);
+        return scratch_;
+        """,
     ),
     ("a flag that is no state of a stream", "if (in_capture_) { scratch_ = torch::empty({n}, CUDA); }"),
     (
@@ -455,7 +462,10 @@ SILENT = [
     ),
     (
         "memory of the host by a local",
-        "auto opts = torch::TensorOptions().device(torch::kCPU); if (isCapturing(stream)) { scratch_ = torch::empty({n}, opts); }",
+        """
+        auto opts = torch::TensorOptions().device(torch::kCPU);
+        if (isCapturing(stream)) { scratch_ = torch::empty({n}, opts); }
+        """,
     ),
     ("a container's own empty()", "if (isCapturing(stream)) { in_capture_ = blocks_.empty(); }"),
     (

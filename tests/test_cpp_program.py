@@ -479,7 +479,12 @@ GROWTH = [
     ),
     (
         "a vector",
-        "struct R { void f(size_t n, cudaStream_t stream) { if (v_.size() < n) { v_.resize(n); } } std::vector<int> v_; };",
+        """
+        struct R {
+          void f(size_t n, cudaStream_t stream) { if (v_.size() < n) { v_.resize(n); } }
+          std::vector<int> v_;
+        };
+        """,
     ),
 ]
 

@@ -22,14 +22,15 @@ class Analysis:
     def __init__(self, facts: Iterable[CppFacts]) -> None:
         self.program = Program(facts)
         self.vocabulary = load()
-        self.relevant = self.program.relevant(self.vocabulary.last_words)
+        self.relevant = self.program.relevant(self.vocabulary.last_words | self.vocabulary.words.drop | {"="})
         self._latches: frozenset[Cell] = frozenset()
         self._walked: dict[tuple[str, str, Span], Walked] = {}
 
     @cached_property
     def _roots(self) -> Sequence[Function]:
         """Functions that can do something, by what they call."""
-        return [one for one in self.program.functions if one in self.relevant and not is_lambda(one)]
+        roots = self.program.relevant(self.vocabulary.last_words)
+        return [one for one in self.program.functions if one in roots and not is_lambda(one)]
 
     @cached_property
     def walks(self) -> Sequence[Walked]:

@@ -33,6 +33,8 @@ _PREPROCESSOR = re.compile(
 _DIRECTIVE = re.compile(
     rb"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|elifdef|elifndef|else|endif)\b(?:[^\n\\]|\\\r?\n|\\.)*", re.MULTILINE
 )
+_MAX_BRANCHES = 4
+"""Readings of one file; what stands in further branches alone is not read."""
 _NOT_LINE_END = re.compile(rb"[^\r\n]")
 
 
@@ -56,19 +58,16 @@ def _blank_between_declarations(match: re.Match[bytes]) -> bytes:
 
 
 def branches(content: bytes) -> Iterator[bytes]:
-    """The content with the first branch of every `#if` alone, then with the last.
+    """The content with the first branch of every `#if` alone, then with the second, up to the last.
 
-    Each is whole where the two together, one after the other, do not have balanced braces. Nothing for content without
-    an `#else`.
+    Each is whole where the branches together, one after the other, do not have balanced braces. Of an `#if` with fewer
+    branches the last stands for those that it lacks. Nothing for content without an `#else`.
     """
     directives = list(_DIRECTIVE.finditer(content))
-    if not any(match.group(1).startswith((b"el",)) for match in directives):
-        return
-    for keep_first in (True, False):
-        hidden = list(_hidden(directives, keep_first=keep_first))
+    for chosen in range(min(_most_branches(directives), _MAX_BRANCHES)):
         pieces: list[bytes] = []
         done = 0
-        for span in sorted(hidden):
+        for span in sorted(_hidden(directives, chosen)):
             if span.end <= done:
                 continue
             start = max(span.start, done)
@@ -78,8 +77,24 @@ def branches(content: bytes) -> Iterator[bytes]:
         yield b"".join(pieces)
 
 
-def _hidden(directives: list[re.Match[bytes]], *, keep_first: bool) -> Iterator[Span]:
-    """Spans of the directives, and of the branches that are not kept."""
+def _most_branches(directives: list[re.Match[bytes]]) -> int:
+    """How many branches the longest `#if` has; 0 where none has two."""
+    most = 0
+    open_ifs: list[int] = []
+    for match in directives:
+        word = match.group(1)
+        if word.startswith(b"if"):
+            open_ifs.append(1)
+        elif open_ifs and word == b"endif":
+            open_ifs.pop()
+        elif open_ifs:
+            open_ifs[-1] += 1
+            most = max(most, open_ifs[-1])
+    return most
+
+
+def _hidden(directives: list[re.Match[bytes]], chosen: int) -> Iterator[Span]:
+    """Spans of the directives, and of the branches that are not chosen."""
     stack: list[list[re.Match[bytes]]] = []
     for match in directives:
         yield Span(match.start(), match.end())
@@ -90,8 +105,7 @@ def _hidden(directives: list[re.Match[bytes]], *, keep_first: bool) -> Iterator[
             stack[-1].append(match)
         elif stack:
             group = [*stack.pop(), match]
-            # One branch alone may be left out as a whole: then it is the one that is read.
-            kept = 0 if keep_first else len(group) - 2
+            kept = min(chosen, len(group) - 2)
             for index in range(len(group) - 1):
                 if index != kept:
                     yield Span(group[index].end(), group[index + 1].start())

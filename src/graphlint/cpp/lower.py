@@ -66,7 +66,7 @@ class Lowering:
         self._words = vocabulary.words
         self._on_lambda = on_lambda
         self.called: set[str] = set()
-        """Last words of the names called since somebody emptied the set."""
+        """Last words of the names called since somebody emptied the set, and `=` where something was given up by it."""
 
     # ------------------------------------------------------------------------------------------------------ text
 
@@ -153,6 +153,8 @@ class Lowering:
         if node.type == "assignment_expression":
             target, value = self._field(node, "left"), self._field(node, "right")
             operator = self.text(node.child_by_field_name("operator") or node)
+            if operator == "=" and _is_empty(value):
+                self.called.add("=")
             return Bind(target, value, span, "" if operator == "=" else operator)
         if node.type == "delete_expression":
             return Drop(self.expression(node.named_children[-1]), span) if node.named_children else NOTHING
@@ -630,6 +632,20 @@ def _breaks(flow: Flow) -> bool:
             return _breaks(then) or _breaks(other)
         case Try(body=body, handlers=handlers):
             return _breaks(body) or any(_breaks(handler.body) for handler in handlers)
+    return False
+
+
+def _is_empty(value: Expr) -> bool:
+    """Whether a value holds nothing: `nullptr`, `{}`, `T()`."""
+    match value:
+        case Lit(value=literal):
+            return literal is None
+        case Group(items=items):
+            return not items
+        case Call(args=args):
+            return not args
+        case Name(id=name):
+            return name.endswith("nullopt")
     return False
 
 

@@ -10,10 +10,10 @@ where braces balance only in one branch of an `#if`, each branch is read by itse
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias
 
 from graphlint.cpp import blank
 from graphlint.cpp.facts import Binding, CppFacts, Function, Record, Variable
@@ -56,10 +56,11 @@ def read(source: Source) -> CppFacts:
         return CppFacts(source.path, unread=(Span(0, len(content)),))
     prepared = blank.prepared(content)
     whole = _outline(prepared, source)
-    if not whole.has_error:
-        return whole.facts()
+    if not whole.unread:
+        return _united([whole])
     variants = [_outline(variant, source) for variant in blank.branches(prepared)]
-    return _merged(whole, variants)
+    is_better = variants and sum(one.unread_bytes for one in variants) < len(variants) * whole.unread_bytes
+    return _united(variants if is_better else [whole])
 
 
 @cache
@@ -76,57 +77,43 @@ def _parser() -> Parser:
 class _Outline:
     """What has been met so far in one reading of a file."""
 
+    content: bytes
     path: str
-    has_error: bool = False
-    functions: list[tuple[Function, bool]] = field(default_factory=list)
-    """With each whether it holds something unread."""
+    functions: list[Function] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
     variables: list[Variable] = field(default_factory=list)
     bindings: list[Binding] = field(default_factory=list)
     unread: list[Span] = field(default_factory=list)
 
-    def facts(self) -> CppFacts:
-        functions = tuple(function for function, _ in self.functions)
-        return CppFacts(
-            self.path, functions, tuple(self.records), tuple(self.variables), tuple(self.bindings), tuple(self.unread)
-        )
+    @property
+    def unread_bytes(self) -> int:
+        """How much could not be read."""
+        return sum(span.end - span.start for span in self.unread)
 
 
-def _merged(whole: _Outline, variants: list[_Outline]) -> CppFacts:
-    """The file read as a whole, with the functions that failed there taken from the readings of its branches."""
-    if not variants:
-        return whole.facts()
-    sound = [function for function, has_error in whole.functions if not has_error]
-    taken = {function.span.start for function in sound}
-    functions = list(sound)
-    for variant in variants:
-        for function, _ in variant.functions:
-            if function.span.start not in taken and function not in functions:
-                functions.append(function)
-    names = {function.span.start for function in functions}
-    functions += [function for function, has_error in whole.functions if has_error and function.span.start not in names]
+def _united(outlines: Sequence[_Outline]) -> CppFacts:
+    """Several readings of one file as one: what is the same in two of them stands in it once."""
+    functions: dict[tuple[str, Span, bytes], Function] = {}
+    for outline in outlines:
+        for function in outline.functions:
+            text = outline.content[function.span.start : function.span.end]
+            functions.setdefault((function.name, function.span, text), function)
     return CppFacts(
-        whole.path,
-        tuple(functions),
-        _united(whole.records, *(variant.records for variant in variants)),
-        _united(whole.variables, *(variant.variables for variant in variants)),
-        _united(whole.bindings, *(variant.bindings for variant in variants)),
-        _united(*(variant.unread for variant in variants)),
+        outlines[0].path,
+        tuple(functions.values()),
+        tuple(dict.fromkeys(record for outline in outlines for record in outline.records)),
+        tuple(dict.fromkeys(variable for outline in outlines for variable in outline.variables)),
+        tuple(dict.fromkeys(binding for outline in outlines for binding in outline.bindings)),
+        tuple(dict.fromkeys(span for outline in outlines for span in outline.unread)),
     )
-
-
-_T = TypeVar("_T")
-
-
-def _united(*lists: Iterable[_T]) -> tuple[_T, ...]:
-    return tuple(dict.fromkeys(item for items in lists for item in items))
 
 
 def _outline(content: bytes, source: Source) -> _Outline:
     vocabulary = load()
-    outline = _Outline(source.path)
+    outline = _Outline(content, source.path)
     tree = _parser().parse(content)
-    outline.has_error = tree.root_node.has_error
+    if tree.root_node.type == "ERROR":
+        outline.unread.append(Span(0, len(content)))
     try:
         _Reader(content, source.content, vocabulary, outline).walk(tree.root_node)
     except RecursionError:  # namespaces or classes nested hundreds deep
@@ -268,7 +255,7 @@ class _Reader:
             "static" in type_text.split(),
             frozenset(self._lowering.called),
         )
-        self._outline.functions.append((made, node.has_error))
+        self._outline.functions.append(made)
         self._errors(node)
         self._lambda_functions(owner)
         self._local_records(body, qualified)
@@ -287,7 +274,7 @@ class _Reader:
         name = _join(scope, f"macro@{node.start_byte}")
         span, calls = Span(node.start_byte, node.end_byte), frozenset(self._lowering.called)
         function = Function(name, owner, (), "", flow, span, self._outline.path, calls=calls)
-        self._outline.functions.append((function, node.has_error))
+        self._outline.functions.append(function)
         self._errors(node)
         self._lambda_functions(owner)
 
@@ -318,7 +305,7 @@ class _Reader:
             span, calls = Span(node.start_byte, node.end_byte), frozenset(self._lowering.called)
             parameters = self._lowering.parameters(declarator)
             function = Function(name, owner, parameters, "", flow, span, self._outline.path, calls=calls)
-            self._outline.functions.append((function, node.has_error))
+            self._outline.functions.append(function)
 
     def _local_records(self, body: Node, scope: str) -> None:
         """Classes that a function defines in its body."""
@@ -389,15 +376,16 @@ class _Reader:
 
     def _bindings_of(self, expr: Expr, owner: str, context: _Context | None) -> str:
         """Record what a chain of `.def(...)` binds; the class that the chain is about, if it is about one."""
+        words = self._vocabulary.words
         match expr:
             case Call(callee=Attr(base=base, name=name), args=args):
                 owner = self._bindings_of(base, owner, context)
-                if name == "class_" and args and isinstance(args[0], Lit) and context is not None:
+                if name in words.class_binders and args and isinstance(args[0], Lit) and context is not None:
                     return f"{context[0].classes}.{args[0].value}"
-                if name in ("def", "def_static", "impl", "def_method") and args:
+                if name in words.binders and args:
                     self._bind(args, owner, context)
                 return owner
-            case Call(callee=Name(id=name), args=args) if name.rpartition("::")[2] in ("class_", "class"):
+            case Call(callee=Name(id=name), args=args) if name.rpartition("::")[2] in words.class_binders:
                 texts = [str(arg.value) for arg in args if isinstance(arg, Lit) and isinstance(arg.value, str)]
                 if len(texts) >= 2:  # `torch::class_<T>("ns", "Name")`
                     return f"torch.classes.{texts[0]}.{texts[1]}"

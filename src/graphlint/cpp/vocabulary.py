@@ -19,7 +19,7 @@ Format (unknown keys are errors, with file and row):
     functions = "torch.ops"             what Python finds its functions and its classes under
     classes = "torch.classes"
 
-`[status] [types] [options] [holders] [refusals]` are lists of words, described in the file.
+`[status] [types] [options] [holders] [refusals] [binders]` are lists of words, described in the file.
 """
 
 from __future__ import annotations
@@ -81,6 +81,8 @@ class Words:
     refusals: frozenset[str]
     conditions: frozenset[str]
     statuses: frozenset[str]
+    class_binders: frozenset[str]
+    binders: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,7 @@ _WORD_LISTS = {
     "options": ("host", "device"),
     "holders": ("keep", "look", "drop", "size", "view", "make", "pass", "generic"),
     "refusals": ("calls", "conditions", "statuses"),
+    "binders": ("class", "define"),
 }
 _SCHEMA = Table(
     required={
@@ -220,6 +223,7 @@ def _tokens(effects: Mapping[str, Iterable[Entry]], bindings: Mapping[str, Bindi
     methods = {name[1:] for name in names if name.startswith(".")}
     found = {name for name in names if not name.startswith(".")} | words.graph_types | frozenset(bindings)
     found |= {entry.type for entries in effects.values() for entry in entries if entry.name in _WEAK}
+    found |= {f"::{name}<" for name in words.class_binders}
     found |= {f"{arrow}{name}(" for name in methods for arrow in (".", ">")}
     # A token that holds another one finds nothing new.
     return sorted(token.encode() for token in found if not any(other != token and other in token for other in found))
