@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from graphlint.effects import Effect
 from graphlint.source import Span
-from graphlint.values import Place, Test, Value
+from graphlint.values import Origin, Place, Test, Value
 
 Slot: TypeAlias = tuple[str, str]
 """Owner (class or module) and attribute."""
@@ -56,6 +56,10 @@ class Touches(NamedTuple):
     value_places: tuple[Place, ...] = ()
     types: tuple[str, ...] = ()
     """Types of what the place held, by declaration."""
+    fresh: tuple[Origin, ...] = ()
+    """Allocations of device memory that the new value is, or holds."""
+    key: Value | None = None
+    """Under which an item is put into a container."""
 
 
 class Calls(NamedTuple):
@@ -99,14 +103,26 @@ class Each(NamedTuple):
     span: Span
 
 
+class Handler(NamedTuple):
+    """`except`."""
+
+    everything: bool
+    """It catches every exception."""
+    node: Node
+    types: tuple[str, ...]
+    """Dotted names of the exceptions that it names; none: it catches everything."""
+    span: Span
+
+
 class Guarded(NamedTuple):
-    """`try`. Each handler says whether it catches every exception."""
+    """`try`. `lookups`: containers and objects that the body reads and a handler takes for empty (`except KeyError`)."""
 
     body: Node
-    handlers: tuple[tuple[bool, Node], ...]
+    handlers: tuple[Handler, ...]
     other: Node
     final: Node
     span: Span
+    lookups: tuple[Place, ...] = ()
 
 
 class Leaves(NamedTuple):
@@ -115,6 +131,8 @@ class Leaves(NamedTuple):
     kind: str
     span: Span
     test: Test | None = None
+    raises: str = ""
+    """Dotted name of the exception's class, where it is written out."""
 
 
 class Yields(NamedTuple):
@@ -159,6 +177,12 @@ class Behavior:
     """Attributes and variables of the project that it reads."""
     reads_in_capture: frozenset[Slot] = frozenset()
     """Those of them that it reads inside a capture here."""
+    given: Mapping[str, tuple[Origin, ...]] = field(default_factory=dict)
+    """Root of a place -> allocations of device memory in what it stands for, where that is an argument of a call."""
+    asks_capture: bool = False
+    """It says whether the stream is being captured, or that it is not where there is nothing to capture."""
+    yields_in_pool: bool = False
+    """A context manager under which allocations come from a memory pool of their own."""
 
 
 def parts(node: Node) -> tuple[Node, ...]:
@@ -173,7 +197,7 @@ def parts(node: Node) -> tuple[Node, ...]:
         case Each(bodies=bodies, other=other):
             return (*bodies, other)
         case Guarded():
-            return (node.body, *(handler for _, handler in node.handlers), node.other, node.final)
+            return (node.body, *(handler.node for handler in node.handlers), node.other, node.final)
         case Within(calls=calls, body=body):
             return (calls, body)
     return ()

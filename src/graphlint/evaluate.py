@@ -951,8 +951,8 @@ class _Frame:
     def bind(self, target: Expr, value: Value, span: Span) -> None:
         """Give a target a value."""
         match target:
-            case flow.Name(id=name) if name in self.globals and (cell := self.cell(name)) is not None:
-                self.touch("write", (cell,), cell, span, value)
+            case flow.Name(id=name) if name in self.globals and (kept := self.cell(name)) is not None:
+                self.touch("write", (kept,), kept, span, value)
             case flow.Name(id=name) if name in self.globals or self.entry.facts.qualname == MODULE:
                 place = (f"mod:{self.module.name}", name)
                 self.touch("write", (place,), (f"mod:{self.module.name}", name), span, value)
@@ -2185,7 +2185,8 @@ def _rebased_reads(reads: Iterable[Place], bindings: Mapping[str, Value]) -> fro
         argument = bindings.get(place[0][1:])
         for base in argument.places if argument is not None else ():
             if not base[0].startswith(("@", "%")) or len(place) > 1:
-                found[(*base, *place[1:])] = None
+                joined: Place = (*base, *place[1:])
+                found[joined] = None
         if argument is not None and len(place) == 1:
             found.update(dict.fromkeys(_sources(argument)))
     return frozenset(tuple(found)[:_MOST_READ])

@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from graphlint import facts, flow
-from graphlint.facts import MODULE, Class, Facts, Function, Lowered, ParseError
+from graphlint.facts import MODULE, Class, Facts, Function, Lowered
 from graphlint.flow import Expr
 from graphlint.source import Source
+from graphlint.syntax import ParseError
 from graphlint.values import CONTAINERS, Symbol, Type
+from graphlint.words import COMMON_METHODS
 
 _ABSTRACT_CONTAINERS = {
     "List": "list", "Dict": "dict", "Set": "set", "FrozenSet": "set", "Tuple": "tuple", "Sequence": "list",
@@ -25,18 +27,6 @@ _ABSTRACT_CONTAINERS = {
     "Counter": "dict", "AbstractSet": "set", "deque": "list",
 }  # fmt: skip
 _TRANSPARENT = frozenset(("Optional", "Union", "ClassVar", "Final", "Annotated", "Required", "NotRequired", "InitVar"))
-
-COMMON_METHODS = frozenset(
-    name for kind in (dict, list, set, str, bytes, tuple, int, frozenset) for name in dir(kind) if name[0] != "_"
-) | frozenset(
-    # methods of tensors, modules, threads, files, loggers: a lone definition in a project does not own such a name
-    ("acquire", "add_argument", "apply", "backward", "cancel", "close", "connect", "contiguous", "cpu", "cuda", "data_ptr",
-     "debug", "detach", "empty_cache", "error", "eval", "exception", "fill_", "flush", "forward", "get_event_loop", "info",
-     "is_alive", "item", "join", "load", "numel", "open", "parse_args", "put", "read", "record", "recv", "release",
-     "replay", "reset", "resize_", "result", "run", "save", "send", "set", "size", "start", "step", "stop", "submit",
-     "sum", "synchronize", "to", "train", "view", "wait", "warning", "write", "zero_", "zeros"),
-)  # fmt: skip
-"""Method names that too many types share to tell a receiver."""
 
 
 @dataclass
@@ -98,6 +88,22 @@ class FunctionEntry:
                 case flow.Name(id="cached_property") | flow.Attr(name="cached_property" | "getter"):
                     return "property"
         return "method"
+
+    @cached_property
+    def memo(self) -> str | None:
+        """Who keeps what it returns: `function` (`lru_cache`: for the process), `property` (for its object), or nobody."""
+        for decorator in self.facts.decorators:
+            callee = decorator.callee if isinstance(decorator, flow.Call) else decorator
+            if not isinstance(callee, flow.Name | flow.Attr):
+                continue
+            last = callee.id if isinstance(callee, flow.Name) else callee.name
+            symbol = self.module.scope.get(last) if isinstance(callee, flow.Name) else None
+            name = symbol.name.rpartition(".")[2] if symbol is not None and symbol.kind == "import" else last
+            if name == "lru_cache" or (name == "cache" and (symbol is None or symbol.name == "functools.cache")):
+                return "function"
+            if name == "cached_property":
+                return "property"
+        return None
 
     @cached_property
     def is_context_manager(self) -> bool:

@@ -22,13 +22,14 @@ from graphlint.effects import Effect
 from graphlint.evaluate import GRAPH, MEMPOOL, TENSOR, Behaviors, _flat, _is_record
 from graphlint.execution import Config, Event, Execution, Exhausted, Outcome, visit
 from graphlint.facts import MODULE, Facts
-from graphlint.project import COMMON_METHODS, Project, group, module_names
+from graphlint.project import Project, group, module_names
 from graphlint.project import load as load_project
 from graphlint.sieve import identifiers
 from graphlint.source import Source
 from graphlint.syntax import ParseError
 from graphlint.values import ELEMENT, Place
 from graphlint.vocabulary import Entry, Vocabulary
+from graphlint.words import COMMON_METHODS
 
 _MANY = 48
 """From this many files on, reading them in several processes pays for starting these."""

@@ -6,6 +6,7 @@ A *place* is an access path: a root and what is read from it. Roots are
     @123           what the expression at byte 123 of the function's file made
     class:a.b.C    a class; its attributes are shared by all instances
     mod:a.b        a module; its variables are shared by the whole process
+    cell:a.b.f     the variables of a function that the functions in it keep
 
 and an element of a container, whichever, is the segment `[*]`: `self.graphs[key]` is `("$self", "graphs", "[*]")`.
 Places of a callee are written over the callee's own parameters; at a call they are rebased onto the arguments.
@@ -16,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
+
+from graphlint.source import Span
 
 Place: TypeAlias = tuple[str, ...]
 
@@ -45,16 +48,28 @@ class Symbol(NamedTuple):
     name: str
 
 
-# What a test says, as nested tuples: ("atom", kind, place), ("not", test), ("and" | "or", tests...), ("unknown", id).
-# Atoms: "none" (the place is None), "true" (it is truthy), "capturing" (the current stream is being captured; no place).
+# What a test says, as nested tuples: ("atom", kind, place), ("not", test), ("and" | "or", tests...), ("unknown", id),
+# ("compare", operator, places, id): it compares what is read from these places.
+# Atoms: "none" (the place is None), "true" (it is truthy), "capturing" (the current stream is being captured; no place),
+# "device" (kernels run on a device now, which a stream that is being captured implies; no place).
 Test: TypeAlias = tuple[Any, ...]
 
 CAPTURING: Test = ("atom", "capturing", ())
+DEVICE: Test = ("atom", "device", ())
 
 
 def negated(test: Test) -> Test:
     """The opposite of a test."""
     return test[1] if test[0] == "not" else ("not", test)
+
+
+class Origin(NamedTuple):
+    """Where device memory was allocated: the function, and the span of the call in its file."""
+
+    function: str
+    span: Span
+    by_name: bool = False
+    """Only the name of what was called says so."""
 
 
 class Bound(NamedTuple):
@@ -76,7 +91,8 @@ class Value:
     calls: tuple[Bound, ...] = ()
     """Functions of the project that a call of it may run."""
     tags: frozenset[str] = frozenset()
-    """tensor (fresh device memory), captured (made inside a capture), graph, pool, mempool, none, empty, true, false."""
+    """tensor (fresh device memory), captured (made inside a capture), graph, pool, mempool, none, empty, true, false, and
+    stream (it is, or is made of, the identity of a stream)."""
     slot: tuple[str, str] | None = None
     """Owner (class or module) and attribute that it was read from."""
     test: Test | None = None
@@ -91,8 +107,10 @@ class Value:
     """Any item of it, where that is not an element of its places (`zip`, `enumerate`, `dict.items`)."""
     literal: str | None = None
     """Its text, where it is a string literal."""
-    reads: frozenset[str] = frozenset()
-    """Names and attributes that went into it."""
+    reads: frozenset[Place] = frozenset()
+    """Places that went into it."""
+    fresh: tuple[Origin, ...] = ()
+    """Allocations of device memory that it is, or holds."""
 
     @property
     def element(self) -> Value:
@@ -123,7 +141,8 @@ def union(values: tuple[Value, ...] | list[Value]) -> Value:
     tags = frozenset(tag for value in distinct for tag in value.tags if tag not in ("none", "empty", "true", "false"))
     slots = {value.slot for value in distinct if value.slot is not None}
     exact = all(value.exact for value in distinct if value.types)
-    reads = frozenset(name for value in distinct for name in value.reads)
+    reads = frozenset(place for value in distinct for place in value.reads)
+    fresh = tuple(dict.fromkeys(origin for value in distinct for origin in value.fresh))[:WIDEST]
     attributes: dict[str, Value] = {}
     for value in distinct:
         attributes.update(value.fields)
@@ -138,4 +157,5 @@ def union(values: tuple[Value, ...] | list[Value]) -> Value:
         fields=attributes,
         exact=exact,
         reads=reads,
+        fresh=fresh,
     )

@@ -24,10 +24,10 @@ Format of a file (unknown keys are errors, with file and row):
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
 from typing import Any
 
 from graphlint import declarations
@@ -51,8 +51,15 @@ class Entry:
     store: str | None = None
     released_by: str | None = None
     scope: str = "process"
-    file: str = ""
-    row: int = 0
+    document: Document | None = field(default=None, compare=False, repr=False)
+    index: int = 0
+    """Of the `[[effect]]` in its file."""
+
+    @property
+    def place(self) -> str:
+        """File and row of its declaration."""
+        assert self.document is not None
+        return f"{self.document.path}:{self.document.row('effect', self.index)}"
 
 
 @dataclass(frozen=True)
@@ -63,9 +70,26 @@ class Names:
     workspace: frozenset[str] = frozenset()
     graph: frozenset[str] = frozenset()
     manager: frozenset[str] = frozenset()
+    cache: frozenset[str] = frozenset()
+    host: frozenset[str] = frozenset()
     captures: frozenset[str] = frozenset()
     capturing: frozenset[str] = frozenset()
     """Functions and properties that say whether the stream is being captured now."""
+    makers: frozenset[str] = frozenset()
+    """First words of a function that makes what the rest of its name says."""
+    stream: frozenset[str] = frozenset()
+    """Words of names that hold the identity of a stream."""
+
+    def makes_memory(self, callee: str) -> bool:
+        """Whether the name of a callee that cannot be read says that it makes a workspace."""
+        words = _words(callee)
+        if not words or words[-1] not in self.workspace:
+            return False
+        return callee.lstrip("_")[:1].isupper() or words[0] in self.makers
+
+    def is_stream(self, name: str) -> frozenset[str]:
+        """The tag `stream` where a name says that its value identifies a stream."""
+        return frozenset(("stream",)) if self.stream.intersection(_words(name)) else frozenset()
 
     def effect(self, callee: str, receiver: str) -> Effect | None:
         """Effect of calling `receiver.callee(...)`, read from the words of the two names."""
@@ -79,9 +103,19 @@ class Names:
             return Effect.GRAPH_DEATH
         if subject & self.workspace:
             return Effect.WS_RELEASE
-        if subject & self.manager:
+        if subject & self.manager and not subject & self.host:
             return Effect.KV_RELEASE
         return None
+
+    def is_cache(self, name: str, *, owned: bool) -> bool:
+        """Whether an attribute's name says that its device memory is the requests' cache.
+
+        Args:
+            name: of the attribute.
+            owned: the memory belongs to an object there; a tensor's name has to say more.
+        """
+        subject = set(_words(name))
+        return bool(subject & (self.cache if owned else self.manager)) and not subject & self.host
 
 
 @cache
@@ -106,8 +140,8 @@ class Vocabulary:
     calls: dict[str, list[Entry]] = field(default_factory=dict)
     contexts: dict[str, list[Entry]] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
-    lifecycles: dict[str, tuple[str, str, int]] = field(default_factory=dict)
-    """Class name to its lifecycle, with file and row."""
+    lifecycles: dict[str, tuple[str, Document]] = field(default_factory=dict)
+    """Class name to its lifecycle, and where it is declared."""
     names: Names = field(default_factory=Names)
 
     def __post_init__(self) -> None:
@@ -172,7 +206,7 @@ class Vocabulary:
             for entry in _entries(document, index, item):
                 (self.contexts if "with" in item else self.calls).setdefault(entry.name, []).append(entry)
         for name, expression in document.get("lifecycle", {}).items():
-            self.lifecycles[name] = (expression, document.path, document.row("lifecycle", name))
+            self.lifecycles[name] = (expression, document)
         self._canonical.clear()
         self._suffixes = None
 
@@ -193,7 +227,12 @@ _EFFECT = Table(
     }
 )
 SCHEMA = Table(optional={"aliases": MapOf(str), "effect": ListOf(_EFFECT), "lifecycle": MapOf(str)})
-_NAMES = Table(optional={key: ListOf(str) for key in ("verbs", "workspace", "graph", "manager", "captures", "capturing")})
+_NAMES = Table(
+    optional={
+        key: ListOf(str)
+        for key in ("verbs", "workspace", "graph", "manager", "cache", "host", "captures", "capturing", "makers", "stream")
+    }
+)
 
 
 def _entries(document: Document, index: int, item: Mapping[str, Any]) -> Iterator[Entry]:
@@ -215,17 +254,17 @@ def _entries(document: Document, index: int, item: Mapping[str, Any]) -> Iterato
             item.get("store"),
             item.get("released-by"),
             item.get("scope", "process"),
-            document.path,
-            document.row("effect", index),
+            document,
+            index,
         )
 
 
 @cache
 def builtin() -> tuple[Document, ...]:
     """The vocabulary files that ship with graphlint, parsed."""
-    folder = resources.files("graphlint") / "vocabularies"
-    files = sorted((file for file in folder.iterdir() if file.name.endswith(".toml")), key=lambda file: file.name)
-    return tuple(declarations.parse(file.read_bytes(), str(file)) for file in files if file.name != "cpp.toml")
+    folder = os.path.join(os.path.dirname(__file__), "vocabularies")  # `importlib.resources` is slow to import
+    files = sorted(file for file in os.listdir(folder) if file.endswith(".toml") and file != "cpp.toml")
+    return tuple(declarations.read(os.path.join(folder, file)) for file in files)
 
 
 def load(own: Document | None = None) -> Vocabulary:
