@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from cpp_cases import as_files, ids, marked, reported
 
@@ -360,6 +362,144 @@ FOUND = [
         graph.capture_end();
         """,
     ),
+    (
+        "a status in the head of the condition",
+        """
+        if (auto now = c10::cuda::currentStreamCaptureStatusMayInitCtx(); now != c10::cuda::CaptureStatus::None) {
+          scratch_ = torch::empty({n}, CUDA); // !kept-under-capture
+        }
+        """,
+    ),
+    (
+        "a lambda that is called at once",
+        """
+        bool const capturing = [&] { return isCapturing(stream); }();
+        if (capturing) { scratch_ = torch::empty({n}, CUDA); } // !kept-under-capture
+        """,
+    ),
+    (
+        "a local lambda that tests",
+        """
+        auto busy = [](cudaStream_t s) {
+          cudaStreamCaptureStatus st = cudaStreamCaptureStatusNone;
+          cudaStreamIsCapturing(s, &st);
+          return st != cudaStreamCaptureStatusNone;
+        };
+        if (busy(stream)) { scratch_ = torch::empty({n}, CUDA); } // !kept-under-capture
+        """,
+    ),
+    (
+        "a double negation",
+        "if (!(!isCapturing(stream))) { scratch_ = torch::empty({n}, CUDA); } // !kept-under-capture",
+    ),
+    (
+        "a switch over the status",
+        """
+        cudaStreamCaptureStatus status;
+        cudaStreamIsCapturing(stream, &status);
+        switch (status) {
+          case cudaStreamCaptureStatusNone: launch(stream); break;
+          case cudaStreamCaptureStatusActive:
+            scratch_ = torch::empty({n}, CUDA); // !kept-under-capture
+            break;
+        }
+        """,
+    ),
+    (
+        "in a dispatch",
+        """
+        AT_DISPATCH_ALL_TYPES(input.scalar_type(), "step", [&] {
+          if (isCapturing(stream)) { scratch_ = torch::empty({n}, CUDA); } // !kept-under-capture
+        });
+        """,
+    ),
+    (
+        "at a key",
+        "if (isCapturing(stream)) { slots_.at(stream).block = torch::empty({n}, CUDA); } // !kept-under-capture",
+    ),
+    (
+        "through a pointer to an element",
+        """
+        auto* slot = &slots_[stream];
+        if (isCapturing(stream)) { slot->block = torch::empty({n}, CUDA); } // !kept-under-capture
+        """,
+    ),
+    ("a pair", "if (isCapturing(stream)) { blocks_.insert({n, torch::empty({n}, CUDA)}); } // !kept-under-capture"),
+    (
+        "a made pair",
+        "if (isCapturing(stream)) { blocks_.emplace(std::make_pair(n, torch::empty({n}, CUDA))); } // !kept-under-capture",
+    ),
+    (
+        "a list of values",
+        "if (isCapturing(stream)) { slots_[stream] = {torch::empty({n}, CUDA), nullptr}; } // !kept-under-capture",
+    ),
+    (
+        "a made pointer",
+        "if (isCapturing(stream)) { held_ = std::make_shared<Slot>(torch::empty({n}, CUDA)); } // !kept-under-capture",
+    ),
+    (
+        "an iterator out of an insertion",
+        """
+        if (isCapturing(stream)) {
+          auto done = blocks_.try_emplace(n);
+          done.first->second = torch::empty({n}, CUDA); // !kept-under-capture
+        }
+        """,
+    ),
+    (
+        "swapped in",
+        "if (isCapturing(stream)) { auto t = torch::empty({n}, CUDA); std::swap(scratch_, t); } // !kept-under-capture",
+    ),
+    (
+        "a flag in a struct of a helper",
+        """
+        struct Context { bool busy; int device; };
+        auto look = [&] { Context context; context.busy = isCapturing(stream); return context; };
+        auto context = look();
+        if (context.busy) { scratch_ = torch::empty({n}, CUDA); } // !kept-under-capture
+        """,
+    ),
+    (
+        "under a lock",
+        """
+        {
+          std::lock_guard<std::mutex> lock(mutex_);
+          if (isCapturing(stream)) { scratch_ = torch::empty({n}, CUDA); } // !kept-under-capture
+        }
+        """,
+    ),
+    (
+        "inside try",
+        """
+        try {
+          if (isCapturing(stream)) { scratch_ = torch::empty({n}, CUDA); } // !kept-under-capture
+        } catch (std::exception const& error) { LOG(ERROR) << error.what(); }
+        """,
+    ),
+    (
+        "a loop over ranks",
+        """
+        for (int rank = 0; rank < 8; ++rank) {
+          if (isCapturing(stream)) { list_.emplace_back(torch::empty({n}, CUDA)); } // !kept-under-capture
+        }
+        """,
+    ),
+    (
+        "returned and kept at once",
+        "if (isCapturing(stream)) { return scratch_ = torch::empty({n}, CUDA); } // !kept-under-capture",
+    ),
+    (
+        "the caching allocator itself",
+        """
+        if (isCapturing(stream)) {
+          raw_ = c10::cuda::CUDACachingAllocator::raw_alloc(n); // !kept-under-capture
+        }
+        """,
+    ),
+    (
+        "the stream's own method",
+        "if (at::cuda::getCurrentCUDAStream().is_capturing()) scratch_ = torch::empty({n}, CUDA); // !kept-under-capture",
+    ),
 ]
 
 SILENT = [
@@ -519,6 +659,46 @@ SILENT = [
         }
         """,
     ),
+    (
+        "refused by a throwing call",
+        'if (isCapturing(stream)) { TLLM_THROW("no"); } scratch_ = torch::empty({n}, CUDA);',
+    ),
+    ("refused by a fatal line", 'if (isCapturing(stream)) { LOG(FATAL) << "no"; } scratch_ = torch::empty({n}, CUDA);'),
+    (
+        "refused by a check with a message",
+        'TLLM_CHECK_WITH_INFO(!isCapturing(stream), "no"); scratch_ = torch::empty({n}, CUDA);',
+    ),
+    ("refused by assert", "assert(!isCapturing(stream)); scratch_ = torch::empty({n}, CUDA);"),
+    (
+        "served from a reserve, checked",
+        """
+        if (isCapturing(stream)) {
+          TORCH_CHECK(spare_.numel() >= n, "warm up first");
+          scratch_ = spare_;
+          return scratch_;
+        }
+        scratch_ = torch::empty({n}, CUDA);
+        """,
+    ),
+    (
+        "an early return under a further condition",
+        "if (isCapturing(stream) && !in_capture_) { return spare_; } scratch_ = torch::empty({n}, CUDA);",
+    ),
+    ("a choice that is not kept", "return isCapturing(stream) ? torch::empty({n}, CUDA) : scratch_;"),
+    ("a phase of another object", "if (graph_.isCapturing()) { scratch_ = torch::empty({n}, CUDA); }"),
+    ("a phase of this object", "if (isCapturing()) { scratch_ = torch::empty({n}, CUDA); }"),
+    (
+        "an empty tensor of the host",
+        "if (isCapturing(stream)) { scratch_ = at::empty({0}, input.options().device(at::kCPU)); }",
+    ),
+    (
+        "a pointer to memory of others",
+        "if (isCapturing(stream)) { scratch_ = torch::from_blob(raw_, {n}, CUDA); }",
+    ),
+    (
+        "a kernel's argument",
+        "if (isCapturing(stream)) { auto t = torch::empty({n}, CUDA); params.scratch = t.data_ptr(); launch(params); }",
+    ),
 ]
 
 
@@ -540,22 +720,26 @@ def test_silent(name: str, body: str) -> None:
     assert {place for place in reported(files) if place.rule == "kept-under-capture"} == set(), name
 
 
+RENAMED = {
+    "scratch": "zeta",
+    "blocks": "omega",
+    "slot": "kappa",
+    "Slot": "Kappa",
+    "Runner": "Qux",
+    "step": "frob",
+    "spare": "rho",
+    "held": "tau",
+    r"\bstatus\b": "psi",
+    r"\bcapturing\b": "chi",
+    r"\bactive\b": "phi",
+    r"\bbusy\b": "mu",
+}
+
+
 @pytest.mark.parametrize(("name", "body"), FOUND, ids=ids(FOUND))
 def test_names_do_not_matter(name: str, body: str) -> None:
     program = _program(body)
-    for before, after in (
-        ("scratch", "zeta"),
-        ("blocks", "omega"),
-        ("slot", "kappa"),
-        ("Slot", "Kappa"),
-        ("Runner", "Qux"),
-        ("step", "frob"),
-        ("spare", "rho"),
-        ("held", "tau"),
-        ("status", "psi_"),
-        ("capturing", "chi"),
-        ("active", "phi"),
-    ):
-        program = program.replace(before, after)
+    for before, after in RENAMED.items():
+        program = re.sub(before, after, program)
     files = as_files(program)
     assert reported(files) == marked(files), name

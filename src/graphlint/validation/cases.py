@@ -7,6 +7,7 @@ modules, and a `fixture.toml`:
     rewrite = "codemod"              # fixed is what the rule's codemod makes of bad; or "by-hand"
     entry = "main.py"                # of a folder: the module that defines `observe`
     devices = 2                      # GPUs that the case needs; 1 where it says nothing
+    only-read = true                 # the case has C++ in it: the analysis reads it, nothing runs it; no symptoms then
 
     [symptom.default]                # for an allocator setting: what bad has to show, exactly
     kind = "corrupt"                 # crash | error | corrupt | leak | stale
@@ -44,7 +45,10 @@ class Kind(str, Enum):
     """What a hazard does that can be seen from outside."""
 
     CRASH = "crash"
-    """The process died by a signal, or CUDA or torch's allocator gave up on it."""
+    """The process died by a signal, CUDA or torch's allocator gave up on it, or memory in use was taken from it.
+
+    After the last anything may end the process, so a fixture declares the loss, which is seen when it happens.
+    """
     ERROR = "error"
     """An exception ended it."""
     CORRUPT = "corrupt"
@@ -118,9 +122,8 @@ _SCHEMA = Table(
     required={
         "summary": str,
         "rewrite": OneOf(tuple(rewrite.value for rewrite in Rewrite)),
-        "symptom": MapOf(_SYMPTOM),
     },
-    optional={"entry": str, "devices": int, "wrong": ListOf(_WRONG)},
+    optional={"symptom": MapOf(_SYMPTOM), "only-read": bool, "entry": str, "devices": int, "wrong": ListOf(_WRONG)},
 )
 
 
@@ -138,6 +141,8 @@ class Case:
     devices: int
     symptoms: Mapping[Setting, Symptom]
     wrong: tuple[Wrong, ...]
+    only_read: bool = False
+    """Whether no run can show anything, because a part of the case is no Python."""
 
     @property
     def title(self) -> str:
@@ -217,24 +222,28 @@ def strip_markers(content: bytes) -> tuple[bytes, tuple[tuple[int, str], ...]]:
     return _MARKER.sub(b"", content), found
 
 
-def discover(fixtures: Path, rules: Iterable[str] = ()) -> tuple[Case, ...]:
-    """The cases under a folder, sorted by rule and name; of some rules only where any are named.
+def discover(fixtures: Path, wanted: Iterable[str] = ()) -> tuple[Case, ...]:
+    """The cases under a folder that can run, sorted by rule and name.
+
+    Args:
+        fixtures: the folder.
+        wanted: rules, and cases as `<rule>/<case>`; all cases if there are none.
 
     Raises:
-        CaseError: the folder is missing, a named rule has no case, or a case lacks a file.
+        CaseError: the folder is missing, nothing is there of what is wanted, or a case lacks a file.
         DeclarationError: a `fixture.toml` is wrong.
     """
     if not fixtures.is_dir():
         raise CaseError(f"{fixtures}: no such folder")
-    wanted = frozenset(rules)
-    for rule in sorted(wanted):
-        if not any(fixtures.glob(f"{rule}/*/fixture.toml")):
-            raise CaseError(f"{fixtures}: no case of {rule!r}")
-    return tuple(
-        load(path)
-        for path in sorted(fixtures.glob("*/*/fixture.toml"))
-        if not wanted or path.parent.parent.name in wanted
+    paths = {path.parent.relative_to(fixtures).as_posix(): path for path in fixtures.glob("*/*/fixture.toml")}
+    names = frozenset(wanted)
+    for name in sorted(names):
+        if not any(name in (title, title.partition("/")[0]) for title in paths):
+            raise CaseError(f"{fixtures}: no case of {name!r}")
+    cases = (
+        load(path) for title, path in sorted(paths.items()) if not names or {title, title.partition("/")[0]} & names
     )
+    return tuple(case for case in cases if not case.only_read)
 
 
 def load(path: Path) -> Case:
@@ -246,7 +255,11 @@ def load(path: Path) -> Case:
     """
     document = declarations.read(path).check(_SCHEMA)
     settings = {setting.value: setting for setting in Setting}
-    for name in document["symptom"]:
+    symptoms = document.get("symptom", {})
+    only_read = document.get("only-read", False)
+    if only_read == bool(symptoms):
+        raise document.error("a case has symptoms, or nothing runs it ('only-read')", "symptom")
+    for name in symptoms:
         if name not in settings:
             raise document.error(f"unknown allocator setting {name!r}", "symptom", name)
     case = Case(
@@ -257,8 +270,9 @@ def load(path: Path) -> Case:
         rewrite=Rewrite(document["rewrite"]),
         entry=document.get("entry"),
         devices=document.get("devices", 1),
-        symptoms={settings[name]: _symptom(declared) for name, declared in document["symptom"].items()},
+        symptoms={settings[name]: _symptom(declared) for name, declared in symptoms.items()},
         wrong=_wrong(document),
+        only_read=only_read,
     )
     for variant in (BAD, FIXED):
         if not (case.folder / (variant if case.entry else "") / case.entry_of(variant)).is_file():

@@ -1,0 +1,72 @@
+"""The fixtures that hold C++: nothing runs them, so what they show is what the analysis reads in them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from cpp_cases import reported
+
+from graphlint import cpp
+from graphlint.effects import Effect
+from graphlint.source import Source
+from graphlint.validation.cases import Case, discover, load, strip_markers
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+CASES = [case for path in sorted(FIXTURES.glob("*/*/fixture.toml")) if (case := load(path)).only_read]
+MARKER = re.compile(rb"[ \t]*// hazard: ([a-z0-9-]+)$", re.MULTILINE)
+RULES = {"kept-under-capture": "capture-alloc", "replaced-when-small": "workspace-growth"}
+"""What the markers call the shapes."""
+
+
+def cpp_files(case: Case, variant: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (case.folder / variant).iterdir() if path.suffix in cpp.SUFFIXES}
+
+
+def analysis(case: Case, variant: str) -> cpp.Analysis:
+    return cpp.Analysis(cpp.read(Source(name, content)) for name, content in cpp_files(case, variant).items())
+
+
+def test_there_is_one() -> None:
+    assert CASES != []
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
+def test_no_run_takes_it(case: Case) -> None:
+    assert case.title not in {other.title for other in discover(FIXTURES)}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
+@pytest.mark.parametrize("variant", ["bad", "fixed"])
+def test_the_marked_lines_are_reported(case: Case, variant: str) -> None:
+    files = cpp_files(case, variant)
+    marked = {
+        (name, content.count(b"\n", 0, match.start()) + 1, match[1].decode())
+        for name, content in files.items()
+        for match in MARKER.finditer(content)
+    }
+    found = reported({name: MARKER.sub(b"", content).decode() for name, content in files.items()})
+    assert {(place.path, place.row, RULES[place.rule]) for place in found} == marked
+    assert marked
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
+def test_python_calls_what_is_bound(case: Case) -> None:
+    python = b"".join(case.files("bad").values()).decode()
+    effects = cpp.bound_effects(analysis(case, "bad"))
+    allocating = [one for one in effects if one.does is Effect.WS_ALLOC]
+    assert allocating
+    for one in allocating:
+        owner, _, method = one.call.rpartition(".")
+        assert f"{owner}(" in python
+        assert f".{method}(" in python
+        assert one.released_by
+        assert all(f".{release.rpartition('.')[2]}(" in python for release in one.released_by)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
+def test_bad_and_fixed_differ_in_python_alone(case: Case) -> None:
+    assert cpp_files(case, "bad") == cpp_files(case, "fixed")
+    assert case.files("bad") != case.files("fixed")
+    assert case.rule in {rule for content in case.sources("bad").values() for _, rule in strip_markers(content)[1]}
