@@ -210,6 +210,23 @@ def walk(node: Node) -> Iterator[Node]:
         yield from walk(part)
 
 
+def falls_through(node: Node) -> bool:
+    """Whether control can leave a node at its end."""
+    match node:
+        case Leaves():
+            return False
+        case Order(items=items):
+            return all(map(falls_through, items))
+        case Either(then=then, other=other):
+            return falls_through(then) or falls_through(other)
+        case Within(body=body):
+            return falls_through(body)
+        case Guarded():
+            ends = falls_through(node.body) and falls_through(node.other)
+            return falls_through(node.final) and (ends or any(falls_through(handler.node) for handler in node.handlers))
+    return True
+
+
 def order(items: list[Node]) -> Node:
     """One after the other, flattened."""
     flat: list[Node] = []

@@ -50,7 +50,7 @@ class Event(NamedTuple):
     effect: Effect | None = None
     """The effect by which it moved the monitor."""
     guards: tuple[Test, ...] = ()
-    """From `visit`: the tests that let it happen, as far as they are branches around it."""
+    """From `visit`: the tests that let it happen: branches around it, and branches before it that leave."""
     loops: tuple[Frame, ...] = ()
     """From `visit`: the loops around it, outermost first."""
 
@@ -163,6 +163,8 @@ class Execution:
     """Whether a touch gives up something that rules care about."""
     tested: frozenset[str] = frozenset()
     """Attribute and variable names that some test reads; facts about others are not kept."""
+    memory: frozenset[str] = frozenset()
+    """Names of attributes and variables that keep device memory: what comparisons with them said is kept as well."""
     steps: int = 0
     _serial: int = 0
     _points: list[list[Config]] = field(default_factory=list)
@@ -248,6 +250,10 @@ class Execution:
         if isinstance(node, b.Happens):
             event = Event(node, places, scope.rebase(node.pool), stack)
             moved = self.monitor(config.state, event, config)
+            if _switches_capture(node):
+                config = _learn(config, ("capturing", ()), node.effect is Effect.CAPTURE)
+                if node.effect is Effect.CAPTURE:
+                    config = _learn(config, ("device", ()), True)
             if moved is None:
                 return config
             return Config(moved[0], config.facts, (*config.trace, event._replace(effect=moved[1])))
@@ -274,6 +280,12 @@ class Execution:
             return kept
         place = places[0]
         new: list[tuple[Atom, bool]] = []
+        if node.fresh:  # what a comparison or a lookup missed is there from now on
+            element = (*place, ELEMENT)
+            new = [(atom, not value) for atom, value in facts if atom[0].startswith("compare") and atom[1] == place]
+            kept = frozenset(each for each in kept if each[0][1] not in (place, element))
+            new += [(("none", element if node.how == "add" else place), False)]
+            return kept | frozenset(new) | ({(("true", place), True)} if node.how == "add" else frozenset())
         tags = node.tags
         match node.how:
             case "write" if "none" in tags:
@@ -418,6 +430,12 @@ class Execution:
                 return self._ask(("returned", (identity,)), configs, learn=True)
             case ("atom", "capturing" | "device" as kind, _):
                 return self._ask((kind, ()), configs, learn=True)
+            case ("compare", _, read, identity):
+                for place in scope.rebase(read):
+                    named = next((i for i, part in enumerate(place) if i and part in self.memory), None)
+                    if named is not None:
+                        return self._ask((f"compare {identity}", place[: named + 1]), configs, learn=True)
+                return configs, configs
             case ("atom", kind, place):
                 places = scope.rebase((place,))
                 if len(places) != 1:
@@ -450,6 +468,23 @@ def visit(root: Behavior, select: Callable[[str], Behavior | None], see: Callabl
     """Show every event that a behavior can come to, callees included, once for each way of calls; False if cut short."""
     left = MAX_STEPS
     serial = 0
+    passing: dict[int, bool] = {}
+
+    def passes(node: Node) -> bool:
+        known = passing.get(id(node))
+        if known is None:
+            known = passing[id(node)] = b.falls_through(node)
+        return known
+
+    def implied(node: Node, scope: _Scope) -> tuple[Test, ...]:
+        """What must have been the case where control is past a node."""
+        match node:
+            case b.Either(test=test, then=then, other=other) if passes(then) != passes(other):
+                positive = _rebased(test, scope)
+                return (positive if passes(then) else negated(positive),)
+            case b.Guarded(lookups=lookups) if lookups and not passes(node.body):
+                return (negated(("compare", "in", scope.rebase(lookups), "")),)
+        return ()
 
     def walk(node: Node, scope: _Scope, guards: tuple[Test, ...], loops: tuple[Frame, ...]) -> None:
         nonlocal left, serial
@@ -468,6 +503,17 @@ def visit(root: Behavior, select: Callable[[str], Behavior | None], see: Callabl
                 positive = _rebased(test, scope)
                 walk(node.then, scope, (*guards, positive), loops)
                 walk(node.other, scope, (*guards, negated(positive)), loops)
+            case b.Order(items=items):
+                for item in items:
+                    walk(item, scope, guards, loops)
+                    guards = (*guards, *implied(item, scope))
+            case b.Guarded(lookups=lookups) if lookups:
+                missed = negated(("compare", "in", scope.rebase(lookups), ""))
+                walk(node.body, scope, guards, loops)
+                for handler in node.handlers:
+                    walk(handler.node, scope, (*guards, missed), loops)
+                walk(node.other, scope, guards, loops)
+                walk(node.final, scope, guards, loops)
             case b.Repeat(body=body, other=other):
                 walk(body, scope, guards, (*loops, scope.frame(node.span)))
                 walk(other, scope, guards, loops)
@@ -514,6 +560,13 @@ def atoms(test: Test) -> Iterator[tuple[str, Place]]:
         case ("not" | "and" | "or", *inner):
             for each in inner:
                 yield from atoms(each)
+
+
+def _switches_capture(node: b.Happens) -> bool:
+    """Whether from here on the stream is being captured, or is not any more."""
+    if node.effect is Effect.CAPTURE_END:
+        return True
+    return node.effect is Effect.CAPTURE and not node.by_name and (not node.raw or node.label.endswith("capture_begin"))
 
 
 def _learn(config: Config, atom: Atom, value: bool) -> Config:

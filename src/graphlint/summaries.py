@@ -27,7 +27,7 @@ from graphlint.project import load as load_project
 from graphlint.sieve import identifiers
 from graphlint.source import Source
 from graphlint.syntax import ParseError
-from graphlint.values import ELEMENT, Place
+from graphlint.values import ELEMENT, Place, Test
 from graphlint.vocabulary import Entry, Vocabulary
 from graphlint.words import COMMON_METHODS
 
@@ -38,7 +38,7 @@ _FEW_FUNCTIONS = 1_500
 """Up to this many functions, all are built."""
 
 _GIVES_UP = frozenset(("drop", "clear", "pop"))
-_MATTERS = frozenset(("graph", "pool", "captured", "tensor", "mempool"))
+_MATTERS = frozenset(("graph", "pool", "captured", "tensor", "mempool", "fresh"))
 _MEMORY = frozenset(("captured", "tensor", "declared", "mempool", "memory"))
 
 
@@ -208,6 +208,11 @@ class Analysis:
         return self.tested | held
 
     @cached_property
+    def memory(self) -> frozenset[str]:
+        """Names of attributes and variables that device memory is put into."""
+        return frozenset(slot[1] for slot, notes in self.behaviors.slots.items() if "fresh" in notes.tags)
+
+    @cached_property
     def counters(self) -> frozenset[Slot]:
         """Counts of users whose end releases something: decremented and tested in a function that gives something up."""
         found: set[Slot] = set()
@@ -240,7 +245,7 @@ class Analysis:
                 if isinstance(node, b.Calls):
                     for callee in node.behaviors:
                         callers.setdefault(callee, set()).add(key)
-                elif isinstance(node, b.Happens) or (
+                elif isinstance(node, b.Happens) or _refuses(node) or (
                     isinstance(node, b.Touches)
                     and (self.holds(node.slot) & _MATTERS or node.slot in self.counters or self.is_cache(node.slot))
                 ):
@@ -307,7 +312,9 @@ class Analysis:
 
     def run(self, root: Behavior, start: str, monitor: object, **facts: bool) -> Outcome | None:
         """Run a behavior; None (and a note) where its paths are too many."""
-        execution = Execution(self.effectful.get, monitor, tested=self.remembered)  # type: ignore[arg-type]
+        execution = Execution(self.effectful.get, monitor, tested=self.remembered, memory=self.memory)  # type: ignore[arg-type]
+        if facts.get("capturing"):
+            facts.setdefault("device", True)
         try:
             return execution.run(root, start, [((name, ()), value) for name, value in facts.items()])
         except Exhausted:
@@ -475,6 +482,22 @@ def binds(body: flow.Flow) -> Iterator[flow.Bind]:
         yield body
     for child in flow.children(body):
         yield from binds(child)
+
+
+def _refuses(node: Node) -> bool:
+    """Whether a branch raises where the stream is being captured."""
+    if not isinstance(node, b.Either) or not _asks(node.test):
+        return False
+    return any(isinstance(each, b.Leaves) and each.kind == "raise" for part in (node.then, node.other) for each in b.walk(part))
+
+
+def _asks(test: Test) -> bool:
+    match test:
+        case ("atom", "capturing", _):
+            return True
+        case ("not" | "and" | "or", *inner):
+            return any(map(_asks, inner))
+    return False
 
 
 def _acts(node: Node) -> bool:
