@@ -261,10 +261,10 @@ class Behaviors:
             entry = self.project.classes.get(each)
             if entry is None:
                 continue
-            for function, _, _ in self.field_bindings(each).get(name, ()):
-                if function.kind != "classmethod":
+            for function, _, how in self.field_bindings(each).get(name, ()):
+                if function.kind != "classmethod" and how != "item":
                     return None
-            if holder is None and name in entry.attributes and not _is_record(entry):
+            if holder is None and name in entry.attributes and not _is_field(entry, name):
                 holder = each
         return holder
 
@@ -530,6 +530,14 @@ def _starts_empty(value: Expr) -> bool:
         case flow.Call(callee=flow.Name(id=name) | flow.Attr(name=name)):
             return name in CONTAINERS
     return False
+
+
+def _is_field(entry: ClassEntry, name: str) -> bool:
+    """Whether an attribute of the class belongs to its instances."""
+    annotation = entry.attributes[name].annotation
+    head = annotation.base if isinstance(annotation, flow.Item) else annotation
+    last = head.name if isinstance(head, flow.Attr) else getattr(head, "id", "")
+    return _is_record(entry) and last != "ClassVar"
 
 
 def _is_record(entry: ClassEntry) -> bool:
@@ -1942,6 +1950,8 @@ class _Frame:
             return Value(place, (Type(made[5:]),), tags=tags)
         if made == "graph":
             return Value(place, (Type(GRAPH),), tags=frozenset(("graph",)), exact=True)
+        if made == "memory":
+            return Value(place, tags=frozenset(("tensor",)))
         if made == "tensor":
             return self.tensor(args, keywords, span)
         if made == "mempool":

@@ -22,20 +22,29 @@ _GENERIC = COMMON_METHODS | frozenset(
     ("pool", "pools", "graph", "Graph", "Stream", "Tensor", "tensor", "empty", "zeros", "ones", "full", "rand", "randn",
      "randint", "arange", "linspace", "eye", "empty_strided", "empty_like", "zeros_like", "ones_like", "full_like",
      "rand_like", "randn_like", "new_empty", "new_zeros", "new_ones", "new_full", "new_tensor", "clone", "current_stream",
-     "default_stream", "cuda", "memory", "streams", "graphs", "synchronize", "get_device_module", "capture", "forward"),
+     "default_stream", "get_tensor", "cuda", "memory", "streams", "graphs", "synchronize", "get_device_module", "capture", "forward"),
 )  # fmt: skip
 
 
 def identifiers(vocabulary: Vocabulary) -> frozenset[str]:
     """Names whose mention alone says that a function may have an effect."""
     names = {
-        name.rpartition(".")[2]
+        _telling(name, any(entry.makes == "memory" for entry in entries))
         for known in (vocabulary.calls, vocabulary.contexts)
         for name, entries in known.items()
         if any(entry.does is not Effect.WS_ALLOC for entry in entries)
     }
     names |= {name.rpartition(".")[2] for name in vocabulary.aliases}
     return frozenset(name for name in names if name not in _GENERIC and len(name) > 5) | {"empty_cache", "graph_pool", "mem_pool"}
+
+
+def _telling(name: str, is_library: bool) -> str:
+    """The word of a dotted name that few other files have: its last; the class of a common method; a library's package."""
+    head, _, last = name.rpartition(".")
+    if is_library and "_" not in last:
+        return name.partition(".")[0]
+    owner = head.rpartition(".")[2]
+    return owner if last in _GENERIC and owner[:1].isupper() else last
 
 
 def tokens(vocabulary: Vocabulary) -> tuple[bytes, ...]:

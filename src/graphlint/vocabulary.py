@@ -10,13 +10,23 @@ Format of a file (unknown keys are errors, with file and row):
 
     [[effect]]
     call = "torch.cuda.empty_cache"        a dotted name; `calls = [...]` for several, `with =` for a context manager
-    does = "erase"                         an effect of graphlint.effects; or `makes =` tensor | pool | mempool | graph | module:NAME | type:NAME
+    does = "erase"                         an effect of graphlint.effects; or `makes =` tensor | memory | pool | mempool | graph | module:NAME | type:NAME
     of = "self"                            what it is about: self | result | process | argN | a keyword's name
     pool = "pool"                          capture only: the parameter that names the pool, and its position
     while = "capturing"                    the effect happens only while a stream is captured
     store = "a.b.Class.attribute"          what keeps the memory
     released-by = "a.b.Class.method"       what gives it up
     scope = "process"                      instance | class | process: whose memory
+
+    [[effect]]                             a registry that hands out buffers
+    call = "a.b.Arena.get"
+    does = "ws_get"
+    name = "buffer_name:2"                 which parameter is the name, with its position (the receiver is not counted);
+    shape = "tensor_shape:0"               the same for `shape`, `dtype`, `device`, and for `reserve`, the flag that keeps a
+    dtype = "dtype:1"                      buffer from being displaced; a registry without `device` allocates on the current one
+    reserve = "reserve_buffer:3"
+    key = ["name"]                         parts of the request by which a buffer is found; `name` alone where not given
+    on-misfit = "displace"                 a buffer that does not fit gives way to a new one; `return`: it is handed out as it is
 
     [lifecycle]
     "a.b.Engine" = "__init__ (forward | sleep wake_up)* shutdown"
@@ -34,8 +44,21 @@ from graphlint import declarations
 from graphlint.declarations import Document, ListOf, MapOf, OneOf, Table
 from graphlint.effects import Effect
 
-_KINDS = ("tensor", "pool", "mempool", "graph")
+_PARTS = ("name", "shape", "dtype", "device", "reserve")
+_KINDS = ("tensor", "memory", "pool", "mempool", "graph")
 _PREFIXES = ("module:", "type:")
+
+
+@dataclass(frozen=True)
+class Request:
+    """How a registry of buffers is asked."""
+
+    parts: Mapping[str, str] = field(hash=False)
+    """name, shape, dtype, device, reserve -> parameter and position."""
+    key: tuple[str, ...] = ("name",)
+    """Parts by which a buffer is found."""
+    displaces: bool = False
+    """A buffer that does not fit gives way to a new one."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +74,8 @@ class Entry:
     store: str | None = None
     released_by: str | None = None
     scope: str = "process"
+    request: Request | None = None
+    """ws_get: how it is asked; None where that is not known."""
     document: Document | None = field(default=None, compare=False, repr=False)
     index: int = 0
     """Of the `[[effect]]` in its file."""
@@ -224,6 +249,9 @@ _EFFECT = Table(
         "store": str,
         "released-by": str,
         "scope": OneOf(("instance", "class", "process")),
+        "key": ListOf(OneOf(("name", "shape", "dtype", "device"))),
+        "on-misfit": OneOf(("displace", "return")),
+        **{part: str for part in _PARTS},
     }
 )
 SCHEMA = Table(optional={"aliases": MapOf(str), "effect": ListOf(_EFFECT), "lifecycle": MapOf(str)})
@@ -254,9 +282,29 @@ def _entries(document: Document, index: int, item: Mapping[str, Any]) -> Iterato
             item.get("store"),
             item.get("released-by"),
             item.get("scope", "process"),
+            _request(document, index, item),
             document,
             index,
         )
+
+
+def _request(document: Document, index: int, item: Mapping[str, Any]) -> Request | None:
+    """How a registry is asked, from an entry that says so."""
+    parts = {part: item[part] for part in _PARTS if part in item}
+    if item.get("does") != Effect.WS_GET.value:
+        for key in ("key", "on-misfit", *parts):
+            if key in item:
+                raise document.error(f"{key!r} belongs to an entry that does {Effect.WS_GET.value!r}", "effect", index, key)
+        return None
+    for part, spec in parts.items():
+        name, colon, position = spec.partition(":")
+        if not name.isidentifier() or (colon and not position.isdigit()):
+            raise document.error(f"{part!r} must be a parameter and its position, as in 'size:1'", "effect", index, part)
+    key = tuple(item.get("key", ("name",)))
+    for part in key:
+        if parts and part not in parts:
+            raise document.error(f"'key' names {part!r}, which the entry does not place", "effect", index, "key")
+    return Request(parts, key, item.get("on-misfit") == "displace") if parts else None
 
 
 @cache
