@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from graphlint import check, registry, sieve
+from graphlint import check, files, registry, sieve
 from graphlint.check import Report, RuleError
 from graphlint.config import Settings
 from graphlint.edits import Applicability
@@ -195,8 +195,8 @@ def test_a_file_that_cannot_be_read_is_a_finding(monkeypatch: pytest.MonkeyPatch
     make("closed.py", GRAPHS)
     access = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: path != "closed.py" and access(path, mode))
-    read = sieve.read
-    monkeypatch.setattr(sieve, "read", lambda path: None if path == "closed.py" else read(path))
+    read = files.read
+    monkeypatch.setattr(files, "read", lambda path: None if path == "closed.py" else read(path))
     assert found(run()) == ["a.py:3 risky-call", "closed.py:1 unreadable-file"]
 
 

@@ -1,6 +1,7 @@
 """The pipeline, on one page: files -> sieve -> project -> suspects -> rules -> suppression -> findings.
 
 `check` is all of it. `read` and `judge` are its halves: a fix is judged over files that are not on disk yet.
+What comes after the sieve is imported once a file has passed it: a hook over files that mention nothing ends there.
 """
 
 from __future__ import annotations
@@ -8,31 +9,23 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from graphlint import (
-    comments,
-    edits,
-    facts,
-    files,
-    project,
-    registry,
-    sieve,
-    summaries,
-    suppress,
-    pools,
-    typestate,
-    vocabulary,
-)
+from graphlint import edits, files, registry, sieve, syntax, vocabulary
 from graphlint.config import Settings, ignored_in
 from graphlint.edits import Applicability, Fix
-from graphlint.facts import Facts
 from graphlint.files import Selection
 from graphlint.findings import Finding, Precision, Severity, Suspect
-from graphlint.project import Project
-from graphlint.rule import Kind, Rule
+from graphlint.rule import Rule
 from graphlint.source import Source, Span
 from graphlint.syntax import ParseError
 from graphlint.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from graphlint import summaries
+    from graphlint.facts import Facts
+    from graphlint.project import Project
+    from graphlint.suppress import Pragma
 
 SYNTAX_ERROR = "syntax-error"
 """What a file that does not parse is reported under; no rule has this name, so none can select or silence it."""
@@ -67,6 +60,8 @@ class Inputs:
     def parse(self, source: Source) -> Facts | ParseError:
         """The facts of a file, or why there are none."""
         if source not in self.facts:
+            from graphlint import facts
+
             try:
                 self.facts[source] = facts.read(source)
             except ParseError as error:
@@ -174,6 +169,8 @@ def _honest(fix: Fix, sources: Mapping[str, Source]) -> Fix:
     """The fix; if it drops a comment it is not safe, whatever its rule says: the words may matter to somebody."""
     if fix.applicability is not Applicability.SAFE:
         return fix
+    from graphlint.comments import lost
+
     dropped: list[str] = []
     for path in sorted({edit.path for edit in fix.edits}):
         before = sources[path]
@@ -183,7 +180,7 @@ def _honest(fix: Fix, sources: Mapping[str, Source]) -> Fix:
             content = edits.apply([edit for edit in fix.edits if edit.path == path], before.content)
         except edits.OverlapError:
             continue  # it is refused when it is tried
-        dropped += comments.lost(before, Source(path, content))
+        dropped += lost(before, Source(path, content))
     if not dropped:
         return fix
     conditions = (*fix.conditions, *(f"the comment `{comment}` goes with it" for comment in dropped))
@@ -192,11 +189,15 @@ def _honest(fix: Fix, sources: Mapping[str, Source]) -> Fix:
 
 def _unsuppressed(findings: Sequence[Finding], inputs: Inputs, warnings: list[str]) -> Iterator[Finding]:
     """The findings that neither a comment nor `per-file-ignores` silences."""
+    if not findings:
+        return
+    from graphlint.suppress import pragmas
+
     for path in sorted({finding.path for finding in findings}):
         words = ignored_in(path, inputs.settings)
         silent = {rule.name for rule in registry.select(select=words)} if words else set()
-        meant: list[tuple[suppress.Pragma, set[str]]] = []
-        for pragma in suppress.pragmas(inputs.sources[path]):
+        meant: list[tuple[Pragma, set[str]]] = []
+        for pragma in pragmas(inputs.sources[path]):
             names: set[str] = set()
             if pragma.error is not None:
                 warnings.append(f"{path}:{pragma.row}: warning: {pragma.error}")
@@ -216,28 +217,52 @@ def _unsuppressed(findings: Sequence[Finding], inputs: Inputs, warnings: list[st
 # ------------------------------------------------------------------------------------------------------- the analysis
 
 
-def read(paths: Sequence[str], settings: Settings, unsaved: Mapping[str, bytes]) -> Inputs:
+def read(
+    paths: Sequence[str], settings: Settings, unsaved: Mapping[str, bytes], *, whole: bool = False
+) -> Inputs:
     """Find the files of a run, and read those that can matter.
+
+    Args:
+        paths: files and folders.
+        settings: of the project.
+        unsaved: content of files that differs from what is on disk.
+        whole: whether to read the project around given files that mention nothing.
 
     Raises:
         PathError: a path is missing.
         DeclarationError: a vocabulary is wrong.
     """
     unsaved = {files.shown(path): content for path, content in unsaved.items()}
-    selection = files.project_files(paths, settings, unsaved)
     words = vocabulary.load(settings.vocabulary)
-    sources = {source.path: source for source in sieve.select(selection.context, words)}
-    sources |= {path: Source(path, content) for path, content in unsaved.items()}
-    rest = [path for path in selection.report if path not in sources]
-    unreadable = tuple(path for path in rest if not os.access(path, os.R_OK))
-    others: dict[str, Source] = {}
-    if len(selection.report) <= sieve.FEW:
-        others = {source.path: source for path in rest if (source := sieve.read(path)) is not None}
+    selection = files.project_files(paths, settings, unsaved, enough=sieve.FEW)
+    given = list(_read(selection.report, unsaved)) if len(selection.report) <= sieve.FEW else []
+    matter: Sequence[Source] = ()
+    if len(selection.context) <= sieve.FEW:
+        everything = list(_read(selection.context, unsaved))
+        if whole or sieve.concern(everything, words):
+            matter = everything
+    elif whole or not given or sieve.mention(given, words):
+        selection = files.project_files(paths, settings, unsaved)
+        matter = sieve.mention(_read(selection.context, unsaved), words)
+    sources = {source.path: source for source in matter}
+    others = {source.path: source for source in given if source.path not in sources}
+    unread = (path for path in selection.report if path not in sources and path not in others)
+    unreadable = tuple(path for path in unread if not os.access(path, os.R_OK))
     return Inputs(selection, sources, others, unreadable, settings, words)
+
+
+def _read(paths: Sequence[str], unsaved: Mapping[str, bytes]) -> Iterator[Source]:
+    """The files that can be read."""
+    for path in paths:
+        source = Source(path, unsaved[path]) if path in unsaved else files.read(path)
+        if source is not None:
+            yield source
 
 
 def projects(inputs: Inputs) -> Iterator[Project]:
     """The files as projects: one, unless several source roots define the same module."""
+    from graphlint import project
+
     names = project.module_names(list(inputs.sources.values()), inputs.selection.roots)
     for paths in project.group(names):
         members = [inputs.sources[path] for path in paths]
@@ -248,25 +273,46 @@ def analyse(inputs: Inputs, rules: Sequence[Rule]) -> Analysis:
     """Every rule's suspects in the files of a run."""
     suspects: dict[str, list[Suspect]] = {rule.name: [] for rule in rules}
     unresolved: list[str] = []
-    for each in projects(inputs):
-        analysis = summaries.analyse(each, inputs.vocabulary)
-        for rule in rules:
-            suspects[rule.name] += _suspects(analysis, rule)
-        unresolved += _unresolved(analysis)
-    problems = [_problem(UNREADABLE_FILE, path, 0, "the file cannot be read") for path in inputs.unreadable]
-    for source in (*inputs.others.values(), *inputs.sources.values()):
-        if isinstance(error := inputs.parse(source), ParseError):
-            name = NEWER_SYNTAX if error.newer else SYNTAX_ERROR
-            problems.append(_problem(name, source.path, error.offset, error.message))
-    return Analysis(suspects, problems, sorted(unresolved))
+    if inputs.sources:
+        from graphlint import summaries
+
+        for each in projects(inputs):
+            analysis = summaries.analyse(each, inputs.vocabulary)
+            for rule in rules:
+                suspects[rule.name] += _suspects(analysis, rule)
+            unresolved += _unresolved(analysis)
+    return Analysis(suspects, list(_problems(inputs)), sorted(unresolved))
 
 
 def _suspects(analysis: summaries.Analysis, rule: Rule) -> Iterator[Suspect]:
+    from graphlint import pools, typestate
+
     if rule.automaton is None:
         return iter(registry.code(rule).suspects(analysis))
     if rule.automaton.subject == "pool":
         return pools.suspects(analysis, rule)
     return typestate.suspects(analysis, rule)
+
+
+def _problems(inputs: Inputs) -> Iterator[Finding]:
+    """The files that cannot be analysed."""
+    for path in inputs.unreadable:
+        yield _problem(UNREADABLE_FILE, path, 0, "the file cannot be read")
+    errors = [(source, error) for source in inputs.others.values() if (error := _syntax_error(source)) is not None]
+    for source in inputs.sources.values():
+        if isinstance(read := inputs.parse(source), ParseError):
+            errors.append((source, read))
+    for source, error in errors:
+        name = NEWER_SYNTAX if error.newer else SYNTAX_ERROR
+        yield _problem(name, source.path, error.offset, error.message)
+
+
+def _syntax_error(source: Source) -> ParseError | None:
+    try:
+        syntax.parse(source)
+    except ParseError as error:
+        return error
+    return None
 
 
 def _problem(name: str, path: str, offset: int, message: str) -> Finding:

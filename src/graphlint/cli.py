@@ -222,7 +222,7 @@ def flow_(function: str, paths: tuple[str, ...], **options: Any) -> None:
     """
     from graphlint import explain
 
-    _, _, inputs = _inputs(paths, options)
+    _, _, inputs = _inputs(paths, options, whole=True)
     try:
         _write(explain.flow(inputs, function))
     except explain.UnknownFunctionError as error:
@@ -240,15 +240,23 @@ def why_(place: str, **options: Any) -> None:
         raise click.UsageError(f"{place!r} is not of the form PATH:LINE")
     from graphlint import explain
 
-    _, rules, inputs = _inputs((path,), options)
+    _, rules, inputs = _inputs((path,), options, whole=True)
     _write(explain.why(inputs, rules, inputs.selection.report[0], int(row)))
 
 
 # -------------------------------------------------------------------------------------------------------------- input
 
 
-def _inputs(paths: tuple[str, ...], options: Mapping[str, Any]) -> tuple[Settings, tuple[Rule, ...], Inputs]:
-    """The settings, the rules to run and the files to look at, as a command's arguments say."""
+def _inputs(
+    paths: tuple[str, ...], options: Mapping[str, Any], *, whole: bool = False
+) -> tuple[Settings, tuple[Rule, ...], Inputs]:
+    """The settings, the rules to run and the files to look at, as a command's arguments say.
+
+    Args:
+        paths: files and folders, or `-`.
+        options: of the command line.
+        whole: whether to read the project around files that mention nothing that a rule is about.
+    """
     from graphlint import check
 
     filename = options.get("stdin_filename")
@@ -265,7 +273,7 @@ def _inputs(paths: tuple[str, ...], options: Mapping[str, Any]) -> tuple[Setting
     rules = _rules(settings, options)
     if not rules:
         raise click.UsageError("no rule is left to look for")
-    return settings, rules, check.read(paths, settings, unsaved)
+    return settings, rules, check.read(paths, settings, unsaved, whole=whole)
 
 
 def _settings(paths: Sequence[str], options: Mapping[str, Any]) -> Settings:

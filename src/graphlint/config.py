@@ -73,13 +73,11 @@ def load(path: str) -> Settings:
     Raises:
         DeclarationError: the file cannot be read or has no `[tool.graphlint]`, or a setting is wrong.
     """
-    from pathlib import Path
-
     from graphlint import declarations, registry
     from graphlint.declarations import DeclarationError, Document, ListOf, MapOf, OneOf, Table
 
     shown = os.path.relpath(path)
-    document = declarations.read(Path(path if shown.startswith(os.pardir) else shown))
+    document = declarations.read(path if shown.startswith(os.pardir) else shown)
     table = document.table("tool", "graphlint")
     if table is None:
         raise DeclarationError(document.path, 0, "has no [tool.graphlint]")

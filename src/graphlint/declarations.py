@@ -16,11 +16,11 @@ A schema has the shape of the document it describes:
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import tomli
@@ -184,14 +184,15 @@ class Document(Mapping[str, Any]):
         return value
 
 
-def read(path: Path) -> Document:
+def read(path: str | os.PathLike[str]) -> Document:
     """Read a TOML file.
 
     Raises:
         DeclarationError: it cannot be read, is not UTF-8, or is not TOML.
     """
     try:
-        content = path.read_bytes()
+        with open(path, "rb") as file:
+            content = file.read()
     except OSError as error:
         raise DeclarationError(str(path), 0, f"cannot be read: {error.strerror}") from error
     return parse(content, str(path))

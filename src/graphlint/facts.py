@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple
 from graphlint import flow
 from graphlint.flow import NOTHING, Expr, Flow
 from graphlint.source import Source, Span
+from graphlint.syntax import ParseError, parse
 
 _WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -28,16 +28,6 @@ MODULE = "<module>"
 
 _LARGEST_DISPLAY = 256
 """Displays with more items are data tables; lowering keeps their first items only."""
-
-
-class ParseError(Exception):
-    """A file that does not parse; `offset` is where Python gave up, `newer` says that a newer Python may read it."""
-
-    def __init__(self, message: str, offset: int, newer: bool) -> None:
-        super().__init__(message, offset, newer)
-        self.message = message
-        self.offset = offset
-        self.newer = newer
 
 
 class Import(NamedTuple):
@@ -132,7 +122,7 @@ def read(source: Source) -> Facts:
     Raises:
         ParseError: the file is not Python, or not Python that this interpreter reads.
     """
-    tree = _parse(source, source.content, 1)
+    tree = parse(source)
     return _Outline(source).module(tree)
 
 
@@ -143,9 +133,9 @@ def lower(source: Source, function: Function) -> Lowered:
     text = source.content[start : function.span.end]
     above = 1 if text[:1] in b" \t" else 0  # rows put in front of the text
     try:
-        tree = _parse(source, b"if 1:\n" * above + text, first - above)
+        tree = parse(source, b"if 1:\n" * above + text, first - above)
     except ParseError:  # something else stands before the definition in its row: read the whole file instead
-        tree = _parse(source, source.content, 1)
+        tree = parse(source)
         first = above = 0
     lowering = _Lowering(source, max(first - above - 1, 0), function.qualname)
     for node in ast.walk(tree):
@@ -161,39 +151,6 @@ def annotation(text: str) -> Expr | None:
     except (SyntaxError, ValueError):
         return None
     return _Lowering(Source("", text.strip().encode()), 0, "").expression(inner)
-
-
-def _parse(source: Source, content: bytes, row: int) -> ast.Module:
-    """Parse text whose first row is `row` of the file."""
-    encoding = source.encoding
-    text: bytes | str = content if encoding == "utf-8" else content.decode(encoding, "replace")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        line = getattr(error, "lineno", None) or 1
-        column = max(0, (getattr(error, "offset", None) or 1) - 1)
-        line = min(line + row - 1, len(source.line_starts))
-        offset = min(source.line_starts[line - 1] + column, len(source.content))
-        message = getattr(error, "msg", None) or str(error) or type(error).__name__
-        raise ParseError(message, offset, _looks_newer(source)) from None
-
-
-def _looks_newer(source: Source) -> bool:
-    """Whether the file uses syntax that a later Python added than the oldest this tool runs on.
-
-    A `type` statement and type parameters (3.12), template strings (3.14), `except` without parentheses (3.14): if the
-    text has one of them, the file is more likely new than wrong.
-    """
-    return bool(_NEWER.search(source.content))
-
-
-_NEWER = re.compile(
-    rb"^[ \t]*(?:type[ \t]+\w+(?:\[[^\]\n]*\])?[ \t]*=|(?:async[ \t]+)?(?:def|class)[ \t]+\w+\[|except\*?[ \t]+[\w.]+[ \t]*,[ \t]*[\w.]+)"
-    rb"|\bt[rR]?[\"']",
-    re.MULTILINE,
-)
 
 
 class _Outline:

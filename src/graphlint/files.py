@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from graphlint.config import Settings, is_pattern
+from graphlint.source import Source
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -75,7 +76,11 @@ class Selection:
 
 
 def project_files(
-    given: Iterable[str], settings: Settings, unsaved: Iterable[str] = (), suffixes: tuple[str, ...] = PYTHON
+    given: Iterable[str],
+    settings: Settings,
+    unsaved: Iterable[str] = (),
+    suffixes: tuple[str, ...] = PYTHON,
+    enough: int | None = None,
 ) -> Selection:
     """The files to report on and the files to read, for the paths of a command line.
 
@@ -87,6 +92,7 @@ def project_files(
         settings: `exclude` and `src`.
         unsaved: given files that need not exist.
         suffixes: what the names of source files end with.
+        enough: end the search for context once it has more files than this; the given paths are searched all the same.
 
     Raises:
         PathError: a given path is missing.
@@ -103,8 +109,8 @@ def project_files(
         roots |= {source for source in sources if _holds(source, folder)} or {root_of(folder)}
     context = set(report)
     for root in sorted(roots):
-        if root not in walk.listed:
-            context |= walk.below(root)
+        if root not in walk.listed and (enough is None or len(context) <= enough):
+            context |= walk.below(root, enough)
     for link in sorted(walk.links.difference(named)):
         # One file under one name: a link gives way to the file that it leads to.
         target = shown(os.path.realpath(link))
@@ -114,6 +120,15 @@ def project_files(
         elif link in report:
             context.discard(target)
     return Selection(tuple(sorted(report)), tuple(sorted(context)), tuple(sources), tuple(sorted(walk.unreadable)))
+
+
+def read(path: str) -> Source | None:
+    """A file from disk; None where it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return Source(path, file.read())
+    except OSError:
+        return None
 
 
 def root_of(folder: str) -> str:
@@ -169,13 +184,16 @@ class _Walk:
             f"{path}: {'neither a file nor a folder' if os.path.exists(path) else 'no such file or folder'}"
         )
 
-    def below(self, root: str) -> set[str]:
-        """The source files below a folder. Links to folders are not followed, so no loop of links can hold a run up."""
+    def below(self, root: str, enough: int | None = None) -> set[str]:
+        """The source files below a folder, or more than `enough` of them.
+
+        Links to folders are not followed, so no loop of links can hold a run up.
+        """
         found: set[str] = set()
         excluded, above = self._patterns_above(root)
         # A folder, the same below the root and with a final slash, and the ignore files that hold for what is in it.
         pending = [(root, "", above)]
-        while pending:
+        while pending and (enough is None or len(found) <= enough):
             folder, below, ignores = pending.pop()
             self.listed.add(folder)
             prefix = os.path.join(folder, "")

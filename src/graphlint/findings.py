@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -82,5 +81,7 @@ class Finding:
     @property
     def fingerprint(self) -> str:
         """Identity of the finding that survives edits elsewhere in the file: no line numbers in it."""
+        import hashlib
+
         parts = (self.rule, self.path, self.symbol, self.message, *(step.effect for step in self.trace))
         return hashlib.sha256("\0".join(parts).encode(errors="backslashreplace")).hexdigest()[:16]

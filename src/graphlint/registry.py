@@ -7,9 +7,9 @@ and in an editable install. Rules are read once a process, a rule's Python file 
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Iterable
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 
 from graphlint import declarations, rule
@@ -26,7 +26,7 @@ class UnknownRuleError(LookupError):
 
 
 @functools.cache
-def folder() -> Path:
+def folder() -> str:
     """The folder that holds the rules' folders.
 
     Raises:
@@ -41,7 +41,7 @@ def folder() -> Path:
             "the rules are not installed; in a checkout run: pip install -e .", name=error.name
         ) from error
     # `importlib.resources` would take as long to import as the command line does
-    return Path(next(iter(package.__path__)))
+    return str(next(iter(package.__path__)))
 
 
 @functools.cache
@@ -54,13 +54,14 @@ def rules() -> tuple[Rule, ...]:
     return load(folder())
 
 
-def load(place: Path) -> tuple[Rule, ...]:
+def load(place: str | os.PathLike[str]) -> tuple[Rule, ...]:
     """The rules in the folders of a place, sorted by name.
 
     Raises:
         DeclarationError: as `rules`.
     """
-    documents = {path.parent.name: declarations.read(path) for path in sorted(place.glob("*/rule.toml"))}
+    files = {name: os.path.join(place, name, "rule.toml") for name in sorted(os.listdir(place))}
+    documents = {name: declarations.read(file) for name, file in files.items() if os.path.isfile(file)}
     loaded = {name: rule.load(name, document) for name, document in documents.items()}
     owners = {name: name for name in loaded}
     for name, found in loaded.items():
@@ -111,7 +112,8 @@ def code(found: Rule) -> ModuleType:
 
 def page(found: Rule) -> str:
     """The rule's page, in Markdown."""
-    return (folder() / found.name / "README.md").read_text(encoding="utf-8")
+    with open(os.path.join(folder(), found.name, "README.md"), encoding="utf-8") as file:
+        return file.read()
 
 
 def _members(word: str) -> set[Rule]:

@@ -9,12 +9,10 @@ Rows and columns count from 1, columns in code points; an end is the position af
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
 
 from graphlint.edits import Edit, Fix
 from graphlint.findings import Finding, Severity
@@ -49,12 +47,18 @@ def render(
         case "concise":
             return "".join(f"{_headline(finding, sources, _paint(colour=colour))}\n" for finding in findings)
         case "json":
-            return json.dumps(_json(findings, sources), indent=2) + "\n"
+            return _dump(_json(findings, sources))
         case "github":
             return "".join(f"{_annotation(finding, sources)}\n" for finding in sorted(findings, key=_by_severity))
         case "sarif":
-            return json.dumps(_sarif(findings, sources, rules), indent=2) + "\n"
+            return _dump(_sarif(findings, sources, rules))
     raise ValueError(f"no format is named {style!r}")
+
+
+def _dump(data: Json | list[Json]) -> str:
+    import json  # what people read needs no import of it
+
+    return json.dumps(data, indent=2) + "\n"
 
 
 def _by_severity(finding: Finding) -> int:
@@ -343,6 +347,8 @@ def _physical(path: str, span: Span, sources: Mapping[str, Source]) -> Json:
 
 def _artifact(path: str) -> Json:
     """A file by a URI relative to the repository, where it lies below the working directory: no path of a machine."""
+    from urllib.parse import quote
+
     uri = quote(os.fsencode(path.replace(os.sep, "/")))
     return {"uri": f"file://{uri}"} if os.path.isabs(path) else {"uri": uri, "uriBaseId": "%SRCROOT%"}
 

@@ -11,12 +11,14 @@ import re
 from collections.abc import Iterable, Sequence
 
 from graphlint.effects import Effect
-from graphlint.project import COMMON_METHODS
 from graphlint.source import Source
 from graphlint.vocabulary import Vocabulary
+from graphlint.words import COMMON_METHODS
 
 FEW = 64
-"""A run over this many files or fewer takes all of them."""
+"""A project of this many files or fewer is read whole, unless `concern` says that it is about something else."""
+
+_WORD = re.compile(rb"[A-Za-z_]\w*")
 
 _GENERIC = COMMON_METHODS | frozenset(
     ("pool", "pools", "graph", "Graph", "Stream", "Tensor", "tensor", "empty", "zeros", "ones", "full", "rand", "randn",
@@ -53,25 +55,27 @@ def tokens(vocabulary: Vocabulary) -> tuple[bytes, ...]:
     return tuple(sorted(name.encode() for name in found if not any(o != name and o in name for o in found)))
 
 
-def read(path: str) -> Source | None:
-    """A file from disk; None where it cannot be read."""
-    try:
-        with open(path, "rb") as file:
-            return Source(path, file.read())
-    except OSError:
-        return None
-
-
-def select(paths: Sequence[str], vocabulary: Vocabulary) -> list[Source]:
-    """The files that mention the vocabulary, in order; all of them where they are few."""
-    sources = (source for path in paths if (source := read(path)) is not None)
-    if len(paths) <= FEW:
-        return list(sources)
+def mention(sources: Iterable[Source], vocabulary: Vocabulary) -> list[Source]:
+    """The files that mention a distinctive name, in order."""
     wanted = tokens(vocabulary)
     return [source for source in sources if any(token in source.content for token in wanted)]
 
 
-def mentioning(paths: Iterable[str], pairs: Iterable[tuple[str, str]]) -> list[Source]:
+def concern(sources: Sequence[Source], vocabulary: Vocabulary) -> bool:
+    """Whether something in a few files can have an effect.
+
+    Besides the distinctive names, it has to name a graph (what cannot be resolved is judged by its name), or to
+    mention torch and any name at all of the vocabulary: most of these are everyday words elsewhere.
+    """
+    if mention(sources, vocabulary) or any(b"graph" in source.content.lower() for source in sources):
+        return True
+    if not any(b"torch" in source.content for source in sources):
+        return False
+    words = vocabulary.tokens()
+    return any(not words.isdisjoint(_WORD.findall(source.content)) for source in sources)
+
+
+def mentioning(sources: Iterable[Source], pairs: Iterable[tuple[str, str]]) -> list[Source]:
     """Files that mention both words of some pair: a function's name, and its class's or module's."""
     by_owner: dict[str, set[str]] = {}
     for name, owner in pairs:
@@ -79,9 +83,8 @@ def mentioning(paths: Iterable[str], pairs: Iterable[tuple[str, str]]) -> list[S
     if not by_owner:
         return []
     owners = [(owner.encode(), re.compile(b"|".join(sorted(n.encode() for n in names)))) for owner, names in by_owner.items()]
-    result = []
-    for path in paths:
-        source = read(path)
-        if source is not None and any(o in source.content and names.search(source.content) for o, names in owners):
-            result.append(source)
-    return result
+    return [
+        source
+        for source in sources
+        if any(owner in source.content and names.search(source.content) for owner, names in owners)
+    ]
