@@ -181,6 +181,8 @@ class Behavior:
     """Root of a place -> allocations of device memory in what it stands for, where that is an argument of a call."""
     asks_capture: bool = False
     """It says whether the stream is being captured, or that it is not where there is nothing to capture."""
+    yields_in_capture: bool = False
+    """A context manager under which the stream is being captured."""
     yields_in_pool: bool = False
     """A context manager under which allocations come from a memory pool of their own."""
 

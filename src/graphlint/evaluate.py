@@ -711,6 +711,7 @@ class _Frame:
         self.given: dict[str, tuple[Origin, ...]] = {}
         self.return_tests: list[Test] = []
         self.yields_in_pool = False
+        self.yields_in_capture = False
         self.lookups: list[Place] = []
         self.reads: set[Slot] = set()
         self.captured_reads: set[Slot] = set()
@@ -764,11 +765,21 @@ class _Frame:
             name = f"{self.module.name}.{nested.qualname}"
             self.project.functions.setdefault(name, FunctionEntry(name, self.module, nested, self.entry.name))
         self.run(lowered.flow)
+        node = b.order(self.out)
+        returns = union(self.returns) if self.returns else self._declared_return()
+        if returns.fresh:  # what is kept here is no new memory of the caller's
+            kept = {
+                origin
+                for each in b.walk(node)
+                if isinstance(each, b.Touches) and each.fresh and each.places and not each.places[0][0].startswith(("@", "%"))
+                for origin in each.fresh
+            }
+            returns = replace(returns, fresh=tuple(origin for origin in returns.fresh if origin not in kept))
         return Behavior(
             key,
             self.entry.name,
-            b.order(self.out),
-            union(self.returns) if self.returns else self._declared_return(),
+            node,
+            returns,
             union(self.yields),
             self.entry.facts.params[0].name
             if self.entry.owner is not None and self.entry.kind in ("method", "property") and self.entry.facts.params
@@ -780,6 +791,7 @@ class _Frame:
             frozenset(self.captured_reads),
             self.given,
             _asks_capture(self.return_tests),
+            self.yields_in_capture,
             self.yields_in_pool,
         )
 
@@ -1072,10 +1084,13 @@ class _Frame:
             self.out.pop()
             if scope.target is not None:
                 self.bind(scope.target, self._yielded(last, value), scope.span)
-            own_pool = any(each is not None and each.yields_in_pool for each in map(self.all.built, last.behaviors))
+            managers = [each for each in map(self.all.built, last.behaviors) if each is not None]
+            own_pool, captures = (any(each) for each in ([m.yields_in_pool for m in managers], [m.yields_in_capture for m in managers]))
             self.in_pool += own_pool
+            self.in_capture += captures
             body = self.nodes(lambda: self.run(scope.body))
             self.in_pool -= own_pool
+            self.in_capture -= captures
             self.emit(b.Within(last, body, scope.span))
             return
         for t in value.types:
@@ -1274,6 +1289,7 @@ class _Frame:
                 value = self.value(operands[0]) if operands else NOTHING_KNOWN
                 self.yields.append(value)
                 self.yields_in_pool |= self.in_pool > 0
+                self.yields_in_capture |= self.in_capture > 0
                 self.emit(b.Yields(expr.span))
                 return NOTHING_KNOWN
             case flow.Op(operands=operands):
@@ -1978,8 +1994,12 @@ class _Frame:
                 return Value(items=(NOTHING_KNOWN, receiver.element))
             return receiver.element
         if name in _KEEPERS and args and (kinds or receiver.slot is not None or name in ("append", "setdefault")):
-            key = args[0] if name == "setdefault" else None
-            self.touch("add", receiver.places, receiver.slot, span, args[-1], key=key)
+            if name == "setdefault":
+                missing = negated(self.compare("in", (receiver,), span))
+                added = self.nodes(lambda: self.touch("add", receiver.places, receiver.slot, span, args[-1], key=args[0]))
+                self.emit(b.Either(missing, added, b.NOTHING, span))
+            else:
+                self.touch("add", receiver.places, receiver.slot, span, args[-1])
             return union([receiver.element, args[-1]]) if name == "setdefault" else NOTHING_KNOWN
         if name in _VIEWS and (kinds or not args):
             return replace(receiver, items=None)
@@ -2119,6 +2139,12 @@ class _Frame:
                     result[name] = Value(((f"${name}",),))
         return result
 
+    def passed_on(self, origin: Origin, span: Span) -> Origin:
+        """An allocation of a callee, as one of the call."""
+        if origin.function == self.entry.name:
+            return origin
+        return Origin(self.entry.name, span, origin.by_name, origin.within or origin)
+
     def returned(self, bound: Bound, bindings: Mapping[str, Value], span: Span, built: Behavior | None) -> Value:
         """What a call gives: the callee's return value with the arguments put in."""
         function = self.project.functions[bound.function]
@@ -2128,7 +2154,10 @@ class _Frame:
             return Value(((f"@{span.start}",),), self.project.annotation(function.module, function.facts.returns))
         else:
             value = built.returns if built is not None else self.all.return_value(bound.function)
+        kept = built is not None and function.memo is not None
         value = _rebased(value, bindings, span, 0)
+        if value.fresh:
+            value = replace(value, fresh=() if kept else tuple(self.passed_on(origin, span) for origin in value.fresh))
         declared = self.project.annotation(function.module, function.facts.returns)
         if not value.types and declared:
             value = replace(value, types=declared)

@@ -70,6 +70,8 @@ class Origin(NamedTuple):
     span: Span
     by_name: bool = False
     """Only the name of what was called says so."""
+    within: Origin | None = None
+    """The allocation itself, where the call is one of a function that makes it for its caller."""
 
 
 class Bound(NamedTuple):
