@@ -96,8 +96,8 @@ def _costs(finding: Finding, tree: Tree, deaths: Sequence[Unit], erase: Unit) ->
         loop = f"{finding.path}:{tree.source.row(finding.span.start)}"
     if loop is not None:
         yield (
-            f"the loop at {loop} runs this once an engine: the first release takes the workspaces from under the graphs "
-            "of the engines that follow, until it is split from the teardown of one engine (shared-release)"
+            f"the loop at {loop} runs this once an engine: the first release takes the workspaces from under the "
+            "graphs of the engines that follow, until it is split from the teardown of one engine (shared-release)"
         )
     if sharers := finding.values.get("sharers"):
         yield f"the graphs of {sharers} must be dead too: the release takes their workspaces as well"

@@ -63,11 +63,11 @@ class Command(CodemodCommand):
             return tree
         rules = registry.select(self.rules)
         outcome = fixing.fix(check.read([path], settings, {path: tree.bytes}), rules, unsafe=self.unsafe)
-        for finding in outcome.applied:
-            for condition in finding.fix.conditions if finding.fix is not None else ():
-                self.warn(f"{finding.rule} in {finding.symbol or path}: {condition}")
+        for applied in outcome.applied:
+            for condition in applied.finding.fix.conditions if applied.finding.fix is not None else ():
+                self.warn(f"{path}:{applied.row}: {applied.finding.rule}: {condition}")
         for refusal in outcome.refused:
-            self.warn(f"{refusal.finding.rule} in {refusal.finding.symbol or path} is not fixed: {refusal.reason}")
+            self.warn(f"{path}:{refusal.row}: {refusal.finding.rule} is not fixed: {refusal.reason}")
         if path not in outcome.changes:
             return tree
         return cst.parse_module(outcome.changes[path].after)

@@ -1,39 +1,20 @@
 """Between findings and LibCST: the syntax under a span, and rewrites of it as edits.
 
-Outside this package only the rules' own Python files import LibCST, and nothing imports either before there is a
-suspect: LibCST takes longer to import than most runs take.
+Outside this package only the rules' own Python files use LibCST, and nothing imports it before there is a suspect: that
+takes longer than most runs take. So this package is empty until one of its names is asked for; LibCST is `codemod.cst`.
 """
 
-from graphlint.codemod.arguments import takes_positional
-from graphlint.codemod.finding import confirmed
-from graphlint.codemod.names import Reference, reference
-from graphlint.codemod.reading import Uses, clash, comments, dotted, is_passive, is_pure, negated, overlap, uses
-from graphlint.codemod.rewrite import Rewrite, Rewrites
-from graphlint.codemod.tree import Block, Loop, Module, Modules, NotParsedError, Tree, Unit, exclusive, units
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Block",
-    "Loop",
-    "Module",
-    "Modules",
-    "NotParsedError",
-    "Reference",
-    "Rewrite",
-    "Rewrites",
-    "Tree",
-    "Unit",
-    "Uses",
-    "clash",
-    "comments",
-    "confirmed",
-    "dotted",
-    "exclusive",
-    "is_passive",
-    "is_pure",
-    "negated",
-    "overlap",
-    "reference",
-    "takes_positional",
-    "units",
-    "uses",
-]
+if TYPE_CHECKING:
+    from graphlint.codemod.offer import *  # noqa: F403 - the names that `__getattr__` finds
+
+
+def __getattr__(name: str) -> object:
+    """The part of the package that has this name, imported when it is first wanted."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    found: object = getattr(import_module("graphlint.codemod.offer"), name)
+    globals()[name] = found
+    return found

@@ -1,4 +1,4 @@
-"""One more argument of a call or parameter of a function, set as the others are: all on one line, or each on its own."""
+"""One more argument of a call or parameter of a function, set as the others are: on one line, or each on its own."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def reference(modules: Modules, path: str, qualified: str, used: Uses, column: i
         return Reference(qualified)
     module, attributes = _split(modules, qualified)
     name = attributes[0]
-    own = _dotted_path(path, module.split(".", 1)[0])
+    own = _own_name(modules, path, module)
     if own == module:
         return Reference(".".join(attributes)) if name not in used.binds else None
     package = own if own is not None and path.endswith("__init__.py") else (own or "").rpartition(".")[0]
@@ -86,12 +86,18 @@ def _split(modules: Modules, qualified: str) -> tuple[str, list[str]]:
     return ".".join(parts[:count]), parts[count:]
 
 
-def _dotted_path(path: str, top: str) -> str | None:
-    """Dotted name of the module at a path, from the package `top` on; None where it is not in that package."""
+def _own_name(modules: Modules, path: str, module: str) -> str | None:
+    """Dotted name of the module at a path, as `module` spells names; None where the two share no package."""
+    where = find_path(modules, module)
     parts = path.removesuffix(".py").removesuffix("/__init__").split("/")
-    if top not in parts:
+    if where is not None:
+        root = where.removesuffix(".py").removesuffix("/__init__").removesuffix(module.replace(".", "/"))
+        return ".".join(parts[root.count("/") :]) if path.startswith(root) else None
+    top = module.split(".", 1)[0]
+    folders = parts[:-1]
+    if top not in folders:
         return None
-    return ".".join(parts[len(parts) - 1 - parts[::-1].index(top) :])
+    return ".".join(parts[len(folders) - 1 - folders[::-1].index(top) :])
 
 
 def _imports(body: Iterable[cst.CSTNode], package: str) -> Iterable[tuple[str, str]]:

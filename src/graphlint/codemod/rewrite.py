@@ -27,7 +27,7 @@ import libcst as cst
 
 from graphlint.codemod.arguments import with_argument, with_parameter
 from graphlint.codemod.difference import edits_between
-from graphlint.codemod.layout import fitted, line_width
+from graphlint.codemod.layout import Fitter, fitted, line_width
 from graphlint.codemod.lines import BLANK, Statement, bare, flush, led_by, left_behind, split, spread
 from graphlint.codemod.settling import blocks, settled, without_guards
 from graphlint.codemod.tree import Block, Loop, Modules, Tree, Unit, units, with_deep_stack
@@ -102,6 +102,8 @@ class Rewrite:
     def wrap(self, first: Unit, last: Unit, header: str) -> None:
         """Put the statements from one to another of the same block under a `with ...:` or `if ...:`.
 
+        What is inserted beside one of them stands under it too.
+
         Raises:
             ValueError: they are not in one block.
         """
@@ -154,6 +156,18 @@ class Rewrite:
 
         self._node(call, add)
 
+    def add_index(self, item: cst.Subscript, value: str) -> None:
+        """Add another part to the key of an item: `x[a, b]` gets a `c`."""
+        index = cst.Index(cst.parse_expression(value, self.tree.root.config_for_parsing))
+
+        def add(node: cst.CSTNode) -> cst.CSTNode:
+            assert isinstance(node, cst.Subscript)
+            *others, last = node.slice
+            comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+            return node.with_changes(slice=[*others, last.with_changes(comma=comma), cst.SubscriptElement(index)])
+
+        self._node(item, add)
+
     def add_parameter(self, function: cst.FunctionDef, name: str) -> None:
         """Add a parameter to a function: positional if nothing with a default stands before it, else a keyword.
 
@@ -200,6 +214,7 @@ class Rewrite:
         text = re.sub(r"^(?: {4})+", lambda match: root.default_indent * (len(match[0]) // 4), text, flags=re.MULTILINE)
         text = _DOCSTRING.sub(lambda match: re.sub(r"\n(?=.)", f"\n{self._indentation(beside)}", match[0]), text)
         parsed = cst.parse_module(text.replace("\n", root.default_newline), root.config_for_parsing)
+        parsed = parsed.visit(Fitter(len(self._indentation(beside)), line_width(self.tree.whole), root.default_indent))
         first, *rest = parsed.body
         first = first.with_changes(leading_lines=[*parsed.header, *first.leading_lines])
         return [flush(statement) for statement in (first, *rest)]
@@ -326,12 +341,12 @@ class _Pass(cst.CSTTransformer):
                 *changes.before.get(unit, ()),
                 *(line if other in joined else bare(line) for other, line in moved),
             ]
+            opened.update((index, len(out)) for index, wrap in enumerate(changes.wraps) if wrap.units[0] is unit)
             if arriving:
                 blanks, lines = split(statement.leading_lines)
                 waiting += blanks
                 put(arriving)
                 statement = statement.with_changes(leading_lines=lines)
-            opened.update((index, len(out)) for index, wrap in enumerate(changes.wraps) if wrap.units[0] is unit)
             if unit in changes.deleted:
                 waiting += left_behind(statement)
                 self._shrunk.add(original)
@@ -345,10 +360,10 @@ class _Pass(cst.CSTTransformer):
                     self._shrunk.add(original)
                 put(kept)
                 waiting += lines
+            put(changes.after.get(unit, ()))
             for index, wrap in enumerate(changes.wraps):
                 if wrap.units[-1] is unit and len(out) > opened[index]:
                     out[opened[index] :] = [_wrapped(wrap.header, out[opened[index] :])]
-            put(changes.after.get(unit, ()))
 
         if original in self._shrunk and isinstance(self._tree.parents.get(original), Loop):
             out, lines = without_guards(out)

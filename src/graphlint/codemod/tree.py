@@ -5,10 +5,11 @@ The analysis names places by byte spans; a rule wants the syntax there. LibCST n
 function's text is parsed where it stands: behind lines `if 1:` any indentation is a block, so nothing is dedented, no
 string changes, and positions differ from the file's by a constant.
 
-`ast` and LibCST agree on the span of every expression and small statement, but for lines with a form feed in their
-indentation: Python starts to count anew behind it, LibCST does not. So what stands before it is left out of what LibCST
-reads and put back by the positions. Files in other encodings than UTF-8 are read as UTF-8, and positions are those of
-the file.
+`ast` and LibCST agree on the span of every expression and statement, with these exceptions. To `ast` the items of
+`x[a, b]` are a tuple, to LibCST there is none. The parentheses of a tuple or a generator belong to it for `ast`, and so
+they do here, unless they are a call's. Where a form feed stands in the indentation of a line Python starts to count
+anew behind it, LibCST does not: what stands before it is left out of what LibCST reads and put back by the positions.
+Files in other encodings than UTF-8 are read as UTF-8, and positions are those of the file.
 """
 
 from __future__ import annotations
@@ -160,11 +161,14 @@ class Tree:
         self.root = root
         self.offsets = offsets
         self._wrapper = MetadataWrapper(root, unsafe_skip_copy=True)
-        self.spans: Mapping[cst.CSTNode, Span] = {
+        self.spans: dict[cst.CSTNode, Span] = {
             node: Span(offsets.in_file(at.start), offsets.in_file(at.start + at.length))
             for node, at in self._wrapper.resolve(ByteSpanPositionProvider).items()
             if at.start >= offsets.prefix and node not in offsets.frame
         }
+        for node in list(self.spans):
+            if isinstance(node, cst.Tuple | cst.GeneratorExp) and node.lpar:  # `ast` counts their parentheses in
+                self.spans[node] = Span(self.spans[node.lpar[-1]].start, self.spans[node.rpar[0]].end)
 
     @cached_property
     def parents(self) -> Mapping[cst.CSTNode, cst.CSTNode]:

@@ -1,0 +1,38 @@
+"""What the layer between findings and LibCST offers, by its names."""
+
+import libcst as cst
+
+from graphlint.codemod.arguments import takes_positional
+from graphlint.codemod.finding import confirmed
+from graphlint.codemod.names import Reference, reference
+from graphlint.codemod.reading import Uses, clash, comments, dotted, is_passive, is_pure, negated, overlap, uses
+from graphlint.codemod.rewrite import Rewrite, Rewrites
+from graphlint.codemod.tree import Block, Loop, Module, Modules, NotParsedError, Tree, Unit, exclusive, units
+
+__all__ = [
+    "Block",
+    "Loop",
+    "Module",
+    "Modules",
+    "NotParsedError",
+    "Reference",
+    "Rewrite",
+    "Rewrites",
+    "Tree",
+    "Unit",
+    "Uses",
+    "clash",
+    "comments",
+    "confirmed",
+    "cst",
+    "dotted",
+    "exclusive",
+    "is_passive",
+    "is_pure",
+    "negated",
+    "overlap",
+    "reference",
+    "takes_positional",
+    "units",
+    "uses",
+]
