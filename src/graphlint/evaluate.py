@@ -1729,6 +1729,9 @@ class _Frame:
             has = self.project.method(t.name, name) is not None or self._has_field(t.name, name)
             subclasses = any(True for _ in self.project.overriders(t.name, name))
             whole = all(each in self.project.classes or each == "object" for each in self.project.mro(t.name))
+            if has and self._set_later(t.name, name):
+                held = self.attribute(value, name, span, quiet=True)
+                return negated(("atom", "none", held.places[0])) if len(held.places) == 1 else unknown
             if has:
                 answers.add(True)
             elif whole and not subclasses and value.exact:
@@ -1736,6 +1739,19 @@ class _Frame:
             else:
                 return unknown
         return ("const", answers.pop()) if len(answers) == 1 else unknown
+
+    def _set_later(self, class_name: str, name: str) -> bool:
+        """Whether an attribute is not there yet when the object is made."""
+        if self.project.method(class_name, name) is not None:
+            return False
+        for each in self.project.mro(class_name):
+            entry = self.project.classes.get(each)
+            if entry is None:
+                continue
+            makers = {function.facts.name for function, _, _ in self.all.field_bindings(each).get(name, ())}
+            if name in entry.attributes or makers & {"__init__", "__new__", "__post_init__"}:
+                return False
+        return True
 
     def super_(self) -> Value:
         owner = self.entry.owner

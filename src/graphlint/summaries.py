@@ -176,8 +176,8 @@ class Analysis:
         """Whether a touch can be an effect, or decides a test."""
         if node.slot in self.counters and node.how == "count":
             return True
-        if "graph" in node.tags:
-            return True  # where a captured graph goes
+        if "graph" in node.tags or node.fresh:
+            return True  # where a captured graph goes, or device memory
         if self.holds(node.slot) & _MATTERS or self.is_cache(node.slot):
             return True
         return any(part in self.tested for place in node.places for part in place[-1:])
@@ -247,7 +247,7 @@ class Analysis:
                         callers.setdefault(callee, set()).add(key)
                 elif isinstance(node, b.Happens) or _refuses(node) or (
                     isinstance(node, b.Touches)
-                    and (self.holds(node.slot) & _MATTERS or node.slot in self.counters or self.is_cache(node.slot))
+                    and (node.fresh or self.holds(node.slot) & _MATTERS or node.slot in self.counters or self.is_cache(node.slot))
                 ):
                     found.add(key)
         waiting = list(found)

@@ -1,0 +1,202 @@
+"""Where device memory is kept: what a function allocates and puts into a place that outlives it, and what lets it do so.
+
+Nothing here says what is wrong. A store may be a miss of a cache, the growth of a workspace, or a buffer that a constructor
+makes; rules ask for the tests around it, and along which paths it is reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from graphlint import behavior as b
+from graphlint.behavior import Behavior
+from graphlint.evaluate import MEMO
+from graphlint.execution import Config, Event, visit
+from graphlint.source import Span
+from graphlint.summaries import Analysis
+from graphlint.values import ELEMENT, Origin, Place, Test
+
+_LOCAL = ("@", "%")
+_MOST_CALLERS = 4
+"""Deepest chain of callers that is looked at."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """Device memory that a function allocates and keeps, itself or through what it calls with it."""
+
+    root: Behavior
+    event: Event
+    """The store, in the places of the function; its stack leads from the function to it."""
+    node: b.Touches
+    origins: tuple[Origin, ...]
+
+    @property
+    def function(self) -> str:
+        """The function that allocates."""
+        return self.root.function
+
+    @property
+    def span(self) -> Span:
+        """The statement in the function that keeps the memory."""
+        return self.event.stack[0].span
+
+    @property
+    def origin(self) -> Origin | None:
+        """The allocation, where the function makes it."""
+        return next((origin for origin in self.origins if origin.function == self.function), None)
+
+    @property
+    def is_memo(self) -> bool:
+        """Whether a decorator keeps it."""
+        return self.node.slot is not None and self.node.slot[1] == MEMO
+
+    @property
+    def by_name(self) -> bool:
+        """Whether only names say that it is device memory."""
+        return all(origin.by_name for origin in self.origins)
+
+    def follows(self, event: Event) -> bool:
+        """Whether an event of a run is this store."""
+        mine = self.event.stack
+        theirs = event.stack[-len(mine) :]
+        return event.node.span == self.node.span and [f[:2] for f in mine] == [f[:2] for f in theirs]
+
+
+def stores(analysis: Analysis) -> tuple[Store, ...]:
+    """All of them, but for the places of objects that are made and dropped with the function."""
+    found: list[Store] = []
+    for root in analysis.roots():
+        kwargs = {f"${param.name}" for param in analysis.project.functions[root.function].facts.params if param.kind == "kwargs"}
+
+        def see(event: Event, root: Behavior = root, kwargs: set[str] = kwargs) -> None:
+            node = event.node
+            if not isinstance(node, b.Touches) or node.how not in ("write", "add") or not event.places:
+                return
+            own = len(event.stack) == 1
+            origins = node.fresh if own else _given(root, event.value_places)
+            outlives = event.places[0][0] not in kwargs and (len(event.places[0]) > 1 or not event.places[0][0].startswith(_LOCAL))
+            if origins and outlives:
+                found.append(Store(root, event, node, origins))
+
+        visit(root, analysis.effectful.get if root.given else lambda _: None, see)
+    return tuple(found)
+
+
+def _given(root: Behavior, places: Iterable[Place]) -> tuple[Origin, ...]:
+    return tuple(origin for place in places if len(place) == 1 for origin in root.given.get(place[0], ()))
+
+
+# --------------------------------------------------------------------------------------------------------------- tests
+
+
+def is_miss(analysis: Analysis, store: Store) -> bool:
+    """Whether the memory is allocated because it was asked for and not there."""
+    name = store.function.rpartition(".")[2]
+    if store.is_memo or name == "__missing__" or analysis.project.functions[store.function].memo is not None:
+        return True
+    flags = {place for place in _written(store.root)}
+    return any(
+        related(read, place) or (read in flags and read[:-1] == place[: len(read) - 1] and len(read) > 1)
+        for guard in store.event.guards
+        for read in read_by(guard)
+        for place in store.event.places
+    )
+
+
+def _written(root: Behavior) -> Iterator[Place]:
+    """Attributes and variables that a function sets."""
+    for node in b.walk(root.node):
+        if isinstance(node, b.Touches) and node.how == "write":
+            yield from node.places
+
+
+def read_by(test: Test) -> Iterator[Place]:
+    """Places that a test asks about, or compares."""
+    match test:
+        case ("atom", _, place) if place:
+            yield place
+        case ("compare", _, places, _):
+            yield from places
+        case ("not" | "and" | "or", *inner):
+            for each in inner:
+                yield from read_by(each)
+
+
+def related(one: Place, other: Place) -> bool:
+    """Whether one place is the other, or in it."""
+    if one and one[-1] == ELEMENT:
+        one = one[:-1]
+    return one[: len(other)] == other or other[: len(one)] == one and len(one) > 1
+
+
+def asks_capture(test: Test) -> bool:
+    """Whether a test asks, in any of its parts, whether the stream is being captured."""
+    match test:
+        case ("atom", "capturing", _):
+            return True
+        case ("not" | "and" | "or", *inner):
+            return any(map(asks_capture, inner))
+    return False
+
+
+# ---------------------------------------------------------------------------------------------------------------- runs
+
+
+class Runs:
+    """Which stores are reached from where, each run made once."""
+
+    def __init__(self, analysis: Analysis, stores: Sequence[Store]) -> None:
+        self.analysis = analysis
+        self._at: dict[Span, list[Store]] = {}
+        for store in stores:
+            self._at.setdefault(store.node.span, []).append(store)
+        self._reached: dict[tuple[str, bool | None], Mapping[int, Event] | None] = {}
+        self._callers: dict[str, list[Behavior]] | None = None
+
+    def reached(self, root: Behavior, *, capturing: bool | None) -> Mapping[int, Event] | None:
+        """Stores (by id) that the paths of a function come to; None where its paths are too many.
+
+        Args:
+            root: the function.
+            capturing: whether the stream is being captured from its start on; None: only stores inside of captures that it
+                begins itself count.
+        """
+        key = (root.key, capturing)
+        if key not in self._reached:
+            found: dict[int, Event] = {}
+
+            def monitor(_state: str, event: Event, config: Config) -> None:
+                if not isinstance(event.node, b.Touches):
+                    return
+                for store in self._at.get(event.node.span, ()):
+                    if id(store) not in found and store.follows(event):
+                        if capturing is not None or config.fact(("capturing", ())) is True:
+                            found[id(store)] = event
+
+            facts = {} if capturing is None else {"capturing": capturing}
+            done = self.analysis.run(root, "", monitor, **facts)
+            self._reached[key] = found if done is not None or found else None
+        return self._reached[key]
+
+    def callers(self, function: str) -> list[Behavior]:
+        """Functions of the project that call a function."""
+        if self._callers is None:
+            self._callers = {}
+            for root in self.analysis.roots():
+                called = {key.partition("|")[0] for node in b.walk(root.node) if isinstance(node, b.Calls) for key in node.behaviors}
+                for name in called - {root.function}:
+                    self._callers.setdefault(name, []).append(root)
+        return self._callers.get(function, [])
+
+    def survives(self, root: Behavior, store: Store, *, capturing: bool | None, depth: int = 0) -> bool:
+        """Whether a store that a function comes to is also come to from its callers: what these did before may prevent it."""
+        callers = self.callers(root.function)
+        if not callers or depth >= _MOST_CALLERS:
+            return True
+        for caller in callers:
+            reached = self.reached(caller, capturing=capturing)
+            if reached is None or (id(store) in reached and self.survives(caller, store, capturing=capturing, depth=depth + 1)):
+                return True
+        return False
