@@ -213,6 +213,17 @@ class TestStandIn:
             "probe.check('held', torch.cuda.memory_allocated() >= 16384, True)"
         )
 
+    def test_a_difference_is_shown_where_it_begins(self) -> None:
+        (text,) = self.shown(
+            "x = torch.zeros(1000, device='cuda')\n"
+            "x[700:].fill_(5)\n"
+            "probe.check('x', x, torch.zeros(1000, device='cuda'))"
+        )
+        assert text == (
+            "x: tensor of (1000,) from element 700: [5.0, 5.0, 5.0, 5.0], "
+            "not tensor of (1000,) from element 700: [0.0, 0.0, 0.0, 0.0]"
+        )
+
     def test_it_leaves_the_interpreter_as_it_was(self) -> None:
         before = (dict(sys.modules), list(sys.path), sys.getprofile())
         self.shown("pass")

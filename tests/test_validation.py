@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
+import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
@@ -15,7 +17,18 @@ import pytest
 from click.testing import CliRunner
 
 from graphlint.declarations import DeclarationError
-from graphlint.validation import cases, command, outcome, page, record, rewriting, runner, verdict
+from graphlint.validation import (
+    cases,
+    command,
+    others,
+    outcome,
+    page,
+    record,
+    rewriting,
+    rulepages,
+    runner,
+    verdict,
+)
 from graphlint.validation.cases import BAD, FIXED, Case, CaseError, Kind, Setting, Symptom
 from graphlint.validation.runner import Done, Run
 from graphlint.validation.verdict import Ended, Verdict
@@ -120,8 +133,16 @@ def test_a_missing_file_a_missing_folder_and_a_rule_without_a_case_are_errors(tm
         cases.discover(tmp_path)
     with pytest.raises(CaseError, match="no such folder"):
         cases.discover(tmp_path / "nowhere")
-    with pytest.raises(CaseError, match="no case of 'other-rule'"):
-        cases.discover(tmp_path, ["other-rule"])
+    for name in ("other-rule", "some-rule/two", "one"):
+        with pytest.raises(CaseError, match=f"no case of '{name}'"):
+            cases.discover(tmp_path, [name])
+
+
+def test_rules_and_single_cases_can_be_asked_for(tmp_path: Path) -> None:
+    for rule, name in (("a-rule", "one"), ("a-rule", "two"), ("b-rule", "one"), ("b-rule", "two")):
+        write_case(tmp_path, rule=rule, name=name)
+    found = [case.title for case in cases.discover(tmp_path, ["b-rule", "a-rule/two", "b-rule/one"])]
+    assert found == ["a-rule/two", "b-rule/one", "b-rule/two"]
 
 
 def test_the_digest_sees_every_source_and_no_marker(tmp_path: Path) -> None:
@@ -229,6 +250,10 @@ def test_the_rewritten_text_is_what_runs_as_fixed(tmp_path: Path) -> None:
 def test_the_plan_runs_bad_where_it_declares_a_symptom_and_leaves_out_what_needs_more_devices(tmp_path: Path) -> None:
     one = load_case(tmp_path)
     two = load_case(tmp_path, name="two", toml="devices = 2\n" + TOML)
+    wrong = '\n[[wrong]]\nname = "off"\nfile = "fixed.py"\nreplace = "2"\nwith = "3"\n'
+    odd = load_case(tmp_path, name="odd", toml=TOML + wrong)
+    numbers = [run.number for run in runner.plan([odd], 3, devices=1) if run.variant == "off"]
+    assert numbers == [1, 1]
     planned = [(run.case.name, run.variant, run.setting, run.number) for run in runner.plan([one, two], 2, devices=1)]
     assert planned == [
         ("one", variant, setting, number)
@@ -430,9 +455,120 @@ def test_the_record_keeps_what_was_not_run_and_knows_what_changed(result: outcom
     only = outcome.Outcome(result.device, result.when, 1.0, result.cases[:1])
     record.write(folder, only)
     assert set(record.read(folder)) == {first.title, third.title}
-    assert "| `some-rule` | one | the sum: 1, not 2 | - | 1 of 1 |" in (folder / "README.md").read_text(
-        encoding="utf-8"
+    table = (folder / "README.md").read_text(encoding="utf-8")
+    assert "one) | the sum: 1, not 2 | not declared | 1 of 1 | 1 of 1 |  | written by hand |" in table
+    assert "1 x Test GPU, driver 1.0, torch 2.0: 2 cases." in table
+    assert "[report-1-gpu.html](report-1-gpu.html)" in table
+
+
+def test_runs_with_more_devices_join_the_record(result: outcome.Outcome, tmp_path: Path) -> None:
+    folder = tmp_path / "record"
+    record.write(folder, result)
+    more = outcome.Outcome({**DEVICE, "devices": 2}, result.when, 1.0, result.cases[:1])
+    record.write(folder, more)
+    entries = record.read(folder)
+    assert [entries[case.case.title]["device"]["devices"] for case in result.cases[:2]] == [2, 1]
+    assert {path.name for path in folder.glob("*.html")} == {"report-1-gpu.html", "report-2-gpu.html"}
+    assert "2 x Test GPU, driver 1.0, torch 2.0: 1 case." in (folder / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_record_keeps_of_each_run_its_first_failures_and_a_stale_pointer(tmp_path: Path) -> None:
+    case = load_case(tmp_path / "fixtures")
+    end = Ended(0, 1.0, (START, WRONG_SUM, LEFT, CANARY, STALE, STALE))
+    done = Done(Run(case, BAD, Setting.DEFAULT, 1), end, verdict.judge(BAD, case.symptoms[Setting.DEFAULT], end))
+    compared = {case.title: rewriting.compare(case)}
+    record.write(tmp_path / "record", outcome.gather([case], compared, [done], {}, DEVICE, 1.0))
+    (run,) = record.read(tmp_path / "record")[case.title]["runs"]
+    assert [failure["kinds"] for failure in run["failures"]] == [["corrupt"], ["leak"], ["stale"]]
+    assert run["left_out"] == 2
+
+
+def test_the_table_of_tools_joins_two_campaigns_and_the_suites_own_record(
+    result: outcome.Outcome, tmp_path: Path
+) -> None:
+    folder = tmp_path / "record"
+    one, three, two = (case.case for case in result.cases)
+    record.write(folder, result)
+    pointers = {
+        "found": {"elementwise: x": True, "odd: y": False, "Triton kernel": "not measured: no compiler"},
+        "identity": {"a block is told": True},
+        "milliseconds": {"kernels": 600, "read": 12.5, "audit": 0.5, "audit with history": 1.5},
+    }
+    silent = dict.fromkeys(others.MEANS, "-")
+    record.write_tools(folder, DEVICE, pointers, {one: silent, three: {**silent, "sanitizer": "Invalid read | at 0"}})
+    record.write_tools(folder, {**DEVICE, "devices": 2}, pointers, {two: silent})
+    lines = (folder / "tools.md").read_text(encoding="utf-8").splitlines()
+    cells = {line.split("](")[0].strip("| ["): line.split(" | ")[1:] for line in lines if line.startswith("| [some")}
+    assert cells == {
+        "some-rule/one": ["-", "-", "-", "-", "-", "the sum: 1, not 2 |"],
+        "some-rule/three": [
+            *("-", "Invalid read \\| at 0", "-", "-"),
+            *("reused, freed by get at bad.py:7", "bytes of pool (0, 1): 512, not 0 |"),
+        ],
+        "some-rule/two": ["-", "-", "-", "-", "not run", "not run |"],
+    }
+    assert {"| elementwise: x | yes |", "| odd: y | NO |", "| Triton kernel | not measured: no compiler |"} <= {*lines}
+    assert any("0.5 ms to audit before a replay" in line for line in lines)
+
+
+# ---- rules' pages
+
+
+def test_a_pages_line_follows_the_record(result: outcome.Outcome, tmp_path: Path) -> None:
+    record.write(tmp_path / "docs" / "validation", outcome.Outcome(DEVICE, result.when, 1.0, result.cases[:1]))
+    case = result.cases[0].case
+    (tmp_path / "rules" / "some-rule").mkdir(parents=True)
+    page_ = tmp_path / "rules" / "some-rule" / "README.md"
+    page_.write_text("# some-rule\n\n## What it does\n\nThings.\n", encoding="utf-8")
+    for name in ("two", "three"):
+        shutil.rmtree(tmp_path / "fixtures" / "some-rule" / name)
+
+    def written() -> str:
+        for path, text in rulepages.outdated(tmp_path).items():
+            path.write_text(text, encoding="utf-8")
+        assert not rulepages.outdated(tmp_path)
+        return page_.read_text(encoding="utf-8")
+
+    assert written() == (
+        f"# some-rule\n\n*Observed on Test GPU, torch 2.0, {result.when:%Y-%m-%d}: 1 case, each rewrite clean "
+        "in 1 runs ([record](../../docs/validation/README.md)).*\n\n## What it does\n\nThings.\n"
     )
+    (case.folder / "bad.py").write_text("x = 7  # hazard: some-rule\n", encoding="utf-8")
+    assert written().splitlines()[2].startswith("*Unvalidated: some-rule/one has changed since it was run on")
+    shutil.rmtree(tmp_path / "docs")
+    assert written().splitlines()[2] == "*Unvalidated: some-rule/one was never run.*"
+
+
+# ---- other tools
+
+
+@pytest.mark.parametrize(
+    ("stderr", "line"),
+    [
+        ('Traceback\nRuntimeError: it->second->use_count > 0 INTERNAL ASSERT FAILED at "a.cpp":3, please\n', None),
+        ("torch.AcceleratorError: CUDA error: gone\nCompile with `TORCH_USE_CUDA_DSA`.\n\n", None),
+        ("only\nwords\n", "words"),
+        ("", "nothing said"),
+    ],
+)
+def test_of_an_error_the_line_that_names_it_is_told(stderr: str, line: str | None) -> None:
+    told = others._error(stderr)
+    wanted = line or next(text for text in stderr.splitlines() if "Error" in text).partition(" INTERNAL")[0]
+    assert told == wanted
+
+
+def test_a_tool_that_is_missing_says_so(tmp_path: Path) -> None:
+    torch = "__version__ = '2.11.0+x'\nclass cuda:\n    class graph:\n        def __init__(self, graph): pass\n"
+    (tmp_path / "torch.py").write_text(torch, encoding="utf-8")
+    (tmp_path / "case.py").write_text("def observe(probe):\n    probe.check('sum', 1, 2)\n", encoding="utf-8")
+    environment = {"PYTHONPATH": f"{tmp_path}:{Path(cases.__file__).parent.parent.parent}"}
+
+    def said(what: str) -> str:
+        command = [sys.executable, "-m", "graphlint.validation.others", what, str(tmp_path / "case.py")]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stdout
+
+    assert others._missing(said("liveness")) == "not in torch 2.11.0"
+    assert others._missing(said("memory-debug")) == "not installed"
 
 
 # ---- the command

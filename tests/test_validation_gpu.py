@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from graphlint.validation import campaign, rewriting, runner
+from graphlint.validation import measures, rewriting, runner
 from graphlint.validation.cases import Case, discover
 from graphlint.validation.verdict import Verdict
 
@@ -45,7 +45,7 @@ def test_a_fixture_is_confirmed(case: Case, devices: int) -> None:
 
 def test_the_audit_finds_every_pointer_and_is_quick(devices: int) -> None:
     assert devices
-    measured = campaign.measured("pointers")
+    measured = measures.measured()
     assert measured.get("all"), measured
     assert measured["milliseconds"]["read"] < 50
     assert measured["milliseconds"]["audit"] < 50

@@ -244,6 +244,18 @@ def why_(place: str, **options: Any) -> None:
     _write(explain.why(inputs, rules, inputs.selection.report[0], int(row)))
 
 
+@cli.command("validate", add_help_option=False, context_settings={"ignore_unknown_options": True})
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def validate_(context: click.Context, arguments: tuple[str, ...]) -> int:
+    """Show hazards, and prove rewrites, on a GPU."""
+    from graphlint.validation import command
+
+    # its options are known there, and reading them here would import it for the list of commands
+    code: int = command.validate.main(arguments, prog_name=context.command_path, standalone_mode=False)
+    return code
+
+
 # -------------------------------------------------------------------------------------------------------------- input
 
 

@@ -10,10 +10,14 @@
     rewriting   the codemod's text for a case, made now
     outcome     the suite's result as data, and as JUnit and JSON
     page        the result as one HTML page
-    record      the result of a real run as kept in docs/validation, and what of it still holds
+    record      the results of real runs as kept in docs/validation, and what of them still holds
+    tables      the record as tables in Markdown
+    rulepages   the line of a rule's page that says where its cases were observed
     standin     a torch without a GPU: runs the same fixtures and leaves a trace of effects
     judge       says whether such a trace is hazardous
-    campaign    the measurements behind the suite's own claims
+    measures    what the audit of pointers finds and takes
+    others      what other tools report on the same programs
+    campaign    both, put into the record
     command     `graphlint validate`
 
 Nothing here is imported by the rest of graphlint, and only `child`'s process imports torch.

@@ -16,6 +16,7 @@ import json
 import os
 import resource
 import sys
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -48,14 +49,20 @@ def main(arguments: list[str]) -> None:
 
 def run(folder: Path, entry: str, emit: Emit) -> None:
     """Run `observe` of a module on the device, and leave as the outcome demands."""
+    begin = time.perf_counter()
     try:
         import torch
 
         from graphlint.validation import pointers
 
+        imported = time.perf_counter()
         torch.cuda.init()
+        torch.cuda.synchronize()
     except Exception as error:  # noqa: BLE001 - whatever it is, the parent has to hear of it
         _give_up(emit, error)
+
+    ready = time.perf_counter()
+    emit({"event": "ready", "import": round(imported - begin, 2), "context": round(ready - imported, 2)})
 
     def read(graph: Any) -> frozenset[int]:
         return pointers.addresses(graph.raw_cuda_graph())

@@ -17,8 +17,8 @@ FAILED = 2
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.command("validate")
-@click.argument("rules", nargs=-1, metavar="[RULE]...")
+@click.command("validate", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("wanted", nargs=-1, metavar="[RULE|RULE/CASE]...")
 @click.option(
     "--fixtures",
     type=click.Path(file_okay=False, path_type=Path),
@@ -41,7 +41,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.pass_context
 def validate(
     context: click.Context,
-    rules: tuple[str, ...],
+    wanted: tuple[str, ...],
     fixtures: Path,
     runs: int,
     jobs: int | None,
@@ -51,7 +51,7 @@ def validate(
     html: Path | None,
     report: Path | None,
 ) -> None:
-    """Show the hazards of the fixtures on a GPU, and that their rewrites end them.
+    """Show hazards, and prove rewrites, on a GPU.
 
     Each fixture's bad version must show the symptom that it declares, its fixed version none, under both settings of
     torch's allocator, and with every pointer of its graphs in live memory.
@@ -59,7 +59,7 @@ def validate(
     from graphlint.validation import cases, outcome, page, record, rewriting, runner
 
     try:
-        found = cases.discover(fixtures, rules)
+        found = cases.discover(fixtures, wanted)
     except cases.CaseError as error:
         raise click.UsageError(str(error)) from None
     if not found:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graphlint.validation.cases import BAD, FIXED, Case, Kind, digest
+from graphlint.validation.cases import BAD, FIXED, Case, digest
 from graphlint.validation.rewriting import Compared
 from graphlint.validation.runner import Done
 from graphlint.validation.verdict import Failure, Verdict
@@ -175,6 +176,12 @@ def as_junit(outcome: Outcome) -> str:
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
+def brief(text: str) -> str:
+    """What a failure shows in few words: of a tensor its first element, of an assertion the condition."""
+    text = re.sub(r"tensor of \([^)]*\)(?: from element \d+)?: \[([^,\]]*)[^\]]*\]", r"\1 ...", text)
+    return re.sub(r"(INTERNAL ASSERT FAILED) at .*", r"\1", text)
+
+
 def _xml(text: str) -> str:
     """Text without the characters that XML cannot hold."""
     return "".join(character for character in text if character in "\t\n" or character >= " ")
@@ -196,8 +203,3 @@ def _counts(case: CaseOutcome) -> Iterable[tuple[str, tuple[int, int]]]:
     yield "bad shows it", case.count(BAD)
     yield "fixed clean", case.count(FIXED)
     yield "wrong rewrites rejected", case.count(*(wrong.name for wrong in case.case.wrong))
-
-
-def kinds(case: CaseOutcome) -> dict[str, Kind]:
-    """Per allocator setting what bad was declared to show."""
-    return {setting.value: symptom.kind for setting, symptom in case.case.symptoms.items()}

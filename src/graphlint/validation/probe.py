@@ -30,7 +30,9 @@ class Probe:
     def check(self, name: str, got: object, expected: object) -> None:
         """Compare, bit for bit where the two are tensors."""
         same = self._same(got, expected)
-        self._emit({"event": "check", "name": name, "ok": same, "got": _shown(got), "expected": _shown(expected)})
+        at = 0 if same else self._first_difference(got, expected)
+        shown = {"got": _shown(got, at), "expected": _shown(expected, at)}
+        self._emit({"event": "check", "name": name, "ok": same, **shown})
         self._watch.sample(f"check: {name}")
 
     def canary(self, like: Any) -> Any:
@@ -88,6 +90,23 @@ class Probe:
             return bool(got == expected)
         return bool(got.device == expected.device and got.dtype == expected.dtype and self._torch.equal(got, expected))
 
+    def _first_difference(self, got: Any, expected: Any) -> int:
+        """Index of the first element in which two tensors differ; 0 where their elements cannot be compared."""
+        tensor = self._torch.Tensor
+        if not isinstance(got, tensor) or not isinstance(expected, tensor):
+            return 0
+        if (got.shape, got.dtype, got.device) != (expected.shape, expected.dtype, expected.device):
+            return 0
+        one, other = got.flatten(), expected.flatten()
+        low, high = 0, one.numel()
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._torch.equal(one[low:middle], other[low:middle]):
+                low = middle
+            else:
+                high = middle
+        return low
+
 
 def is_device_error(error: BaseException) -> bool:
     """Whether CUDA or torch's allocator gave up, rather than a program that checks itself."""
@@ -95,9 +114,9 @@ def is_device_error(error: BaseException) -> bool:
     return type(error).__name__ == "AcceleratorError" or "CUDA error" in text or "INTERNAL ASSERT" in text
 
 
-def _shown(value: object) -> str:
+def _shown(value: Any, at: int) -> str:
     shape = getattr(value, "shape", None)
     if shape is None:
         return repr(value)[:200]
-    elements = value.flatten()[:4].tolist() if value.numel() else []  # type: ignore[attr-defined]
-    return f"tensor of {tuple(shape)}: {elements}"
+    elements = value.flatten()[at : at + 4].tolist() if value.numel() else []
+    return f"tensor of {tuple(shape)}{f' from element {at}' if at else ''}: {elements}"

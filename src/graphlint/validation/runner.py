@@ -63,13 +63,15 @@ Command = Callable[[Path, str, Path], Sequence[str]]
 def plan(cases: Iterable[Case], runs: int, devices: int) -> Iterator[Run]:
     """What to run, so that the first run of everything comes before the second of anything.
 
-    Bad runs under the settings that it declares a symptom for, everything else under both. Cases that need more devices
-    are left out.
+    Bad runs under the settings that it declares a symptom for, everything else under both; wrong rewrites only run the
+    first time. Cases that need more devices are left out.
     """
     cases = [case for case in cases if case.devices <= devices]
     for number in range(1, runs + 1):
         for case in cases:
             for variant in case.variants:
+                if number > 1 and variant not in (BAD, FIXED):
+                    continue
                 for setting in Setting:
                     if variant != BAD or setting in case.symptoms:
                         yield Run(case, variant, setting, number)

@@ -817,7 +817,7 @@ def _torch(machine: Machine) -> ModuleType:
         "is_current_stream_capturing": capturing,
         "empty_cache": machine.empty_cache,
         "synchronize": synchronize,
-        "Stream": lambda device=None: SimpleNamespace(cuda_stream=next(machine.streams)),
+        "Stream": lambda *_: SimpleNamespace(cuda_stream=next(machine.streams)),
         "current_stream": lambda: machine.stream,
         "stream": on,
         "device": at,
