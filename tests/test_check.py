@@ -213,6 +213,51 @@ def test_libcst_is_imported_for_suspects_only() -> None:
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "True\n"
 
 
+@pytest.mark.parametrize("files", [1, sieve.FEW + 1])
+def test_a_file_that_mentions_nothing_ends_before_the_analysis_is_imported(files: int) -> None:
+    for number in range(files):
+        make(f"many/m{number}.py", "import os\n\n\ndef components() -> list[str]:\n    return os.listdir()\n")
+    program = (
+        "import sys\nfrom graphlint import cli\ntry:\n    cli.main(['check', 'many/m0.py'])\n"
+        "except SystemExit as end:\n    print(end.code)\nprint(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    code, modules = done.stdout.splitlines()
+    costly = {"libcst", "pathspec", "difflib", "multiprocessing", "concurrent.futures", "hashlib", "json"}
+    analysis = {f"graphlint.{name}" for name in ("facts", "flow", "project", "evaluate", "summaries", "typestate")}
+    assert code == "0"
+    assert done.stderr == "1 file checked: no findings\n"
+    assert (costly | analysis).intersection(modules.split()) == set()
+
+
+def test_in_a_small_project_a_file_matters_that_mentions_nothing_itself() -> None:
+    make("pkg/__init__.py", "")
+    make("pkg/a.py", GRAPHS)
+    make("pkg/b.py", "danger()\n")
+    assert found(run("pkg/b.py")) == ["pkg/b.py:1 risky-call"]
+    make("pkg/a.py", "")
+    assert found(run("pkg/b.py")) == []
+
+
+@pytest.mark.parametrize(
+    "line", ["runner.clear_cuda_graph()", "import torch; x = torch.zeros(3)", "import torch; x = y.new_empty(3)"]
+)
+def test_few_files_are_read_for_what_only_many_files_have_too_often(line: str) -> None:
+    make("a.py", f"{line}\ndanger()\n")
+    assert found(run()) == ["a.py:2 risky-call"]
+
+
+def test_in_a_large_project_the_files_around_are_read_for_one_that_mentions_something() -> None:
+    make("pkg/__init__.py", "")
+    for number in range(sieve.FEW):
+        make(f"pkg/m{number}.py", "")
+    make("pkg/a.py", GRAPHS + "danger()\n")
+    make("pkg/b.py", "danger()\n")
+    assert found(run("pkg/b.py")) == []
+    assert found(run("pkg/a.py")) == found(run("pkg")) == ["pkg/a.py:3 risky-call"]
+    assert found(run("pkg/b.py", unsaved={"pkg/b.py": b"empty_cache()\ndanger()\n"})) == ["pkg/b.py:2 risky-call"]
+
+
 def test_of_several_paths_to_one_place_the_shortest_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     make("a.py", GRAPHS + "danger()\n")
     code = registry.code(registry.by_name("risky-call"))

@@ -282,3 +282,11 @@ def test_parts_of_a_command_line_have_parts_of_the_whole_answer() -> None:
     parts = [select("pkg/a.py", "tests/t.py"), select("pkg/sub/b.py", "pkg/sub/__init__.py", "pkg/__init__.py")]
     assert set(whole.report) == {path for part in parts for path in part.report}
     assert all(set(part.context) <= set(whole.context) for part in parts)
+
+
+def test_a_search_that_has_found_enough_context_ends() -> None:
+    make("pkg/__init__.py", *(f"pkg/sub{i}/m{j}.py" for i in range(9) for j in range(9)), "given/a.py", "given/b.py")
+    assert len(project_files(["pkg/sub0/m0.py"], Settings()).context) == 82
+    assert 3 < len(project_files(["pkg/sub0/m0.py"], Settings(), enough=3).context) < 82
+    assert len(project_files(["pkg"], Settings(), enough=3).report) == 82
+    assert project_files(["given"], Settings(), enough=1).context == ("given/a.py", "given/b.py")

@@ -217,9 +217,7 @@ def _unsuppressed(findings: Sequence[Finding], inputs: Inputs, warnings: list[st
 # ------------------------------------------------------------------------------------------------------- the analysis
 
 
-def read(
-    paths: Sequence[str], settings: Settings, unsaved: Mapping[str, bytes], *, whole: bool = False
-) -> Inputs:
+def read(paths: Sequence[str], settings: Settings, unsaved: Mapping[str, bytes], *, whole: bool = False) -> Inputs:
     """Find the files of a run, and read those that can matter.
 
     Args:
@@ -298,13 +296,11 @@ def _problems(inputs: Inputs) -> Iterator[Finding]:
     """The files that cannot be analysed."""
     for path in inputs.unreadable:
         yield _problem(UNREADABLE_FILE, path, 0, "the file cannot be read")
-    errors = [(source, error) for source in inputs.others.values() if (error := _syntax_error(source)) is not None]
-    for source in inputs.sources.values():
-        if isinstance(read := inputs.parse(source), ParseError):
-            errors.append((source, read))
-    for source, error in errors:
-        name = NEWER_SYNTAX if error.newer else SYNTAX_ERROR
-        yield _problem(name, source.path, error.offset, error.message)
+    read = [(source, _syntax_error(source)) for source in inputs.others.values()]
+    for source, result in (*read, *((source, inputs.parse(source)) for source in inputs.sources.values())):
+        if isinstance(result, ParseError):
+            name = NEWER_SYNTAX if result.newer else SYNTAX_ERROR
+            yield _problem(name, source.path, result.offset, result.message)
 
 
 def _syntax_error(source: Source) -> ParseError | None:

@@ -16,7 +16,7 @@ from graphlint.source import Source
 class ParseError(Exception):
     """A file that does not parse; `offset` is where Python gave up, `newer` says that a newer Python may read it."""
 
-    def __init__(self, message: str, offset: int, newer: bool) -> None:
+    def __init__(self, message: str, offset: int, newer: bool) -> None:  # noqa: FBT001 - pickled
         super().__init__(message, offset, newer)
         self.message = message
         self.offset = offset
@@ -60,7 +60,9 @@ def _looks_newer(source: Source) -> bool:
 
 
 _NEWER = (
-    rb"^[ \t]*(?:type[ \t]+\w+(?:\[[^\]\n]*\])?[ \t]*=|(?:async[ \t]+)?(?:def|class)[ \t]+\w+\[|except\*?[ \t]+[\w.]+[ \t]*,[ \t]*[\w.]+)"
+    rb"^[ \t]*(?:type[ \t]+\w+(?:\[[^\]\n]*\])?[ \t]*="
+    rb"|(?:async[ \t]+)?(?:def|class)[ \t]+\w+\["
+    rb"|except\*?[ \t]+[\w.]+[ \t]*,[ \t]*[\w.]+)"
     rb"|\bt[rR]?[\"']"
 )
 """Compiled where it is needed: a file that parses never asks."""
