@@ -198,11 +198,15 @@ class Tree:
         return min(around, key=size, default=None)
 
     def statement(self, span: Span) -> Unit | None:
-        """The smallest statement around a span: a small one, or the compound one whose header holds it."""
+        """The smallest statement around a span: a small one, or the compound one whose header holds it.
+
+        An `elif` is part of its `if`.
+        """
         found = self.enclosing(span, cst.CSTNode)  # type: ignore[type-abstract] # any node
-        if found is None or isinstance(found, Unit):
-            return found
-        return next((outer for outer in self.ancestors(found) if isinstance(outer, Unit)), None)
+        if found is None:
+            return None
+        around = (outer for outer in (found, *self.ancestors(found)) if isinstance(outer, Unit))
+        return next((outer for outer in around if not isinstance(self.parents.get(outer), cst.If)), None)
 
     def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
         """The function around a node; a function is not around itself."""
