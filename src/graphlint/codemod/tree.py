@@ -161,14 +161,20 @@ class Tree:
         self.root = root
         self.offsets = offsets
         self._wrapper = MetadataWrapper(root, unsafe_skip_copy=True)
-        self.spans: dict[cst.CSTNode, Span] = {
-            node: Span(offsets.in_file(at.start), offsets.in_file(at.start + at.length))
-            for node, at in self._wrapper.resolve(ByteSpanPositionProvider).items()
-            if at.start >= offsets.prefix and node not in offsets.frame
+
+    @cached_property
+    def spans(self) -> Mapping[cst.CSTNode, Span]:
+        """Where each node stands."""
+        found = with_deep_stack(lambda: self._wrapper.resolve(ByteSpanPositionProvider))
+        spans = {
+            node: Span(self.offsets.in_file(at.start), self.offsets.in_file(at.start + at.length))
+            for node, at in found.items()
+            if at.start >= self.offsets.prefix and node not in self.offsets.frame
         }
-        for node in list(self.spans):
+        for node in found:
             if isinstance(node, cst.Tuple | cst.GeneratorExp) and node.lpar:  # `ast` counts their parentheses in
-                self.spans[node] = Span(self.spans[node.lpar[-1]].start, self.spans[node.rpar[0]].end)
+                spans[node] = Span(spans[node.lpar[-1]].start, spans[node.rpar[0]].end)
+        return spans
 
     @cached_property
     def parents(self) -> Mapping[cst.CSTNode, cst.CSTNode]:
