@@ -170,7 +170,7 @@ def test_the_witness_leads_from_the_binding_to_the_allocation() -> None:
 
 def test_it_says_what_a_vocabulary_would() -> None:
     files = {"engine.cpp": RUNNER, "bindings.cpp": BINDINGS[0][1]}
-    method = bound("torch.classes.eng.FusedRunner.run", files).entry(row=15)
+    method = bound("torch.classes.eng.FusedRunner.run", files).entry()
     assert (method.name, method.does, method.while_capturing) == (
         "torch.classes.eng.FusedRunner.run",
         Effect.WS_ALLOC,
@@ -178,9 +178,8 @@ def test_it_says_what_a_vocabulary_would() -> None:
     )
     assert (method.of, method.store, method.scope) == ("self", "self", "instance")
     assert method.released_by == "torch.classes.eng.FusedRunner.clear_blocks"
-    assert (method.file, method.row) == ("engine.cpp", 15)
-    function = bound("torch.ops.eng.fused", {"engine.cpp": RUNNER, "bindings.cpp": BINDINGS[2][1]}).entry(row=25)
-    assert (function.of, function.store, function.scope) == ("process", "engine::shared", "process")
+    function = bound("torch.ops.eng.fused", {"engine.cpp": RUNNER, "bindings.cpp": BINDINGS[2][1]}).entry()
+    assert (function.of, function.store, function.scope) == ("process", "torch.ops.eng.shared", "process")
 
 
 def test_a_reserve_path_has_no_effect() -> None:

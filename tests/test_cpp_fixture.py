@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from cpp_cases import reported
 
-from graphlint import cpp
+from graphlint import cpp, registry, summaries, typestate, vocabulary
 from graphlint.effects import Effect
 from graphlint.source import Source
 from graphlint.validation.cases import Case, discover, load, strip_markers
+from graphlint.vocabulary import Entry, Vocabulary
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 CASES = [case for path in sorted(FIXTURES.glob("*/*/fixture.toml")) if (case := load(path)).only_read]
@@ -63,6 +65,42 @@ def test_python_calls_what_is_bound(case: Case) -> None:
         assert f".{method}(" in python
         assert one.released_by
         assert all(f".{release.rpartition('.')[2]}(" in python for release in one.released_by)
+
+
+def python_findings(case: Case, variant: str) -> set[tuple[str, int, str]]:
+    """What the ordering rules say of a case's Python, once it knows what the C++ beside it does."""
+    sources = [Source(name, content) for name, content in case.files(variant).items()]
+    effects = cpp.bound_effects(analysis(case, variant))
+    (first,) = summaries.load(sources, extended(effect.entry() for effect in effects))
+    (second,) = summaries.load(sources, extended(cpp.kept_by(effects, first)))
+    rules = [rule for rule in registry.load(FIXTURES.parent / "rules") if rule.automaton is not None]
+    return {
+        (suspect.path, Source(suspect.path, case.files(variant)[suspect.path]).row(suspect.at.start), rule.name)
+        for rule in rules
+        for suspect in typestate.suspects(second, rule)
+    }
+
+
+def extended(entries: Iterable[Entry]) -> Vocabulary:
+    words = vocabulary.load()
+    for entry in entries:
+        words.calls.setdefault(entry.name, []).append(entry)
+    return words
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
+@pytest.mark.parametrize("variant", ["bad", "fixed"])
+def test_python_has_its_evidence_from_the_code(case: Case, variant: str) -> None:
+    marked = {
+        (name, row, rule) for name, content in case.sources(variant).items() for row, rule in strip_markers(content)[1]
+    }
+    assert python_findings(case, variant) == marked
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
+def test_without_the_code_nothing_is_known(case: Case) -> None:
+    (python,) = summaries.load([Source(*item) for item in case.files("bad").items()], vocabulary.load())
+    assert not [one for rule in registry.load(FIXTURES.parent / "rules") for one in typestate.suspects(python, rule)]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)

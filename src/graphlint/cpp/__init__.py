@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from graphlint.cpp import orders
 from graphlint.cpp.analysis import Analysis
-from graphlint.cpp.bound import BoundEffect, bound_effects
+from graphlint.cpp.bound import BoundEffect, bound_effects, kept_by
 from graphlint.cpp.facts import CppFacts
 from graphlint.cpp.pragmas import pragmas
 from graphlint.cpp.reader import SUFFIXES, MissingGrammarError, read, wanted
@@ -28,6 +28,7 @@ __all__ = [
     "CppFacts",
     "MissingGrammarError",
     "bound_effects",
+    "kept_by",
     "pragmas",
     "read",
     "suspects",

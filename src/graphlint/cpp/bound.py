@@ -3,11 +3,15 @@
 A binding (`m.def("run", &Runner::run)`) makes a C++ function callable from Python. If it allocates while capturing and
 keeps what it allocated, Python's rules have to know: they see the call and nothing of what it does. Here that knowledge
 is read from the code instead of being written down, with the C++ part of the witness.
+
+The border has two sides. C++ says that `Runner.run` allocates into the runner and that `Runner.clear` gives it up
+(`BoundEffect.entry`). Which Python variable keeps the runners, and which Python function clears them all, is Python's
+to say: `kept_by` asks its analysis, once that knows the calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from graphlint.cpp import witness
@@ -18,6 +22,9 @@ from graphlint.cpp.state import Happening, Kept
 from graphlint.effects import Effect
 from graphlint.findings import Step
 from graphlint.source import Span
+from graphlint.summaries import Analysis as Python
+from graphlint.summaries import Site
+from graphlint.values import ELEMENT, Place
 from graphlint.vocabulary import Entry
 
 
@@ -46,18 +53,23 @@ class BoundEffect:
     trace: tuple[Step, ...]
     """From the binding to there: the part of a witness that lies in C++."""
 
-    def entry(self, row: int) -> Entry:
-        """The same as an entry of the vocabulary; `row` is that of `span`."""
+    def entry(self) -> Entry:
+        """The same as an entry of the vocabulary."""
+        if self.is_method:
+            store, of = "self", "self"
+        else:
+            # No name in Python is that of the memory: the library's with the C++ variable's stands for it.
+            store = of = f"{self.call.rpartition('.')[0]}.{self.keeps.rpartition('::')[2]}"
+        if self.does is Effect.WS_RELEASE:
+            return Entry(self.call, self.does, of=of, scope=self.scope)
         return Entry(
-            name=self.call,
-            does=self.does,
-            of="self" if self.is_method else "process",
-            while_capturing=self.does is Effect.WS_ALLOC,
-            store="self" if self.is_method else self.keeps,
+            self.call,
+            self.does,
+            of=of if self.is_method else "process",
+            while_capturing=True,
+            store=store,
             released_by=self.released_by[0] if self.released_by else None,
             scope=self.scope,
-            file=self.path,
-            row=row,
         )
 
 
@@ -83,6 +95,55 @@ def bound_effects(analysis: Analysis) -> tuple[BoundEffect, ...]:
     for effect in found:
         unique.setdefault((effect.call, effect.does, effect.path, effect.span), effect)
     return tuple(sorted(unique.values(), key=lambda one: (one.call, one.does.value, one.path, one.span)))
+
+
+def kept_by(effects: Iterable[BoundEffect], python: Python) -> tuple[Entry, ...]:
+    """The same effects as entries of the vocabulary, with the Python variables that keep the objects that allocate.
+
+    An object of a bound class holds its workspaces as long as it lives; one that a class attribute or a module variable
+    keeps holds them as long as the process lives. Such a variable is the store, and the Python function that has all
+    objects in it give up their workspaces is the release. These entries stand in for `BoundEffect.entry`.
+
+    Args:
+        effects: of the bound functions.
+        python: the analysis of the project that calls them, with `BoundEffect.entry` of each in its vocabulary.
+    """
+    sites = [(root.key, site) for root in python.roots() for site in python.sites(root)]
+    return tuple(dict.fromkeys(entry for effect in effects for entry in _kept_by(effect, sites)))
+
+
+def _kept_by(effect: BoundEffect, sites: Sequence[tuple[str, Site]]) -> Sequence[Entry]:
+    calls = [site for _, site in sites if _is_call(site, effect.does, (effect.call,))]
+    stores = sorted({place for site in calls for place in map(_variable, site.places) if place})
+    if effect.does is not Effect.WS_ALLOC or not effect.is_method or not stores:
+        return (effect.entry(),)
+    found: list[Entry] = []
+    for store in stores:
+        owner = store[0].partition(":")[2]
+        # A release of the class or module that has the variable comes before one that reaches into it.
+        releasing = sorted(
+            (owner != key.rpartition(".")[0], key)
+            for key, site in sites
+            if _is_call(site, Effect.WS_RELEASE, effect.released_by) and store in map(_variable, site.places)
+        )
+        by = releasing[0][1] if releasing else None
+        name = ".".join((owner, *store[1:]))
+        found.append(Entry(effect.call, effect.does, while_capturing=True, store=name, released_by=by, scope="process"))
+    return found
+
+
+def _is_call(site: Site, effect: Effect, calls: Sequence[str]) -> bool:
+    """Whether an effect is that of calling one of the bound methods."""
+    label = getattr(site.event.node, "label", None)
+    last = label.rpartition(".")[2] if isinstance(label, str) else ""
+    return site.effect is effect and any(call.rpartition(".")[2] == last for call in calls)
+
+
+def _variable(place: Place) -> Place:
+    """The class attribute or module variable that a place lies in; nothing if it lies in none."""
+    if not place or not place[0].startswith(("class:", "mod:")):
+        return ()
+    return place[: place.index(ELEMENT)] if ELEMENT in place else place
 
 
 def _releases(analysis: Analysis) -> Iterator[tuple[Binding, Happening]]:
