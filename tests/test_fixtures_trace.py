@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from graphlint import registry
 from graphlint.rule import Rule
 from graphlint.validation import judge, standin
-from graphlint.validation.cases import BAD, FIXED, Case, Kind, Setting, discover, strip_markers
+from graphlint.validation.cases import BAD, FIXED, Case, Kind, Setting, discover
 from graphlint.validation.verdict import Verdict
 from graphlint.validation.verdict import judge as verdict
 
@@ -106,16 +107,13 @@ def test_each_kind_of_symptom_is_shown_by_some_case() -> None:
     assert shown >= {Kind.CRASH, Kind.ERROR, Kind.CORRUPT, Kind.LEAK}
 
 
-def test_a_fixture_is_formatted_with_and_without_its_markers(tmp_path: Path) -> None:
-    subprocess = pytest.importorskip("subprocess")
+def test_a_fixture_is_formatted(tmp_path: Path) -> None:
     for case in CASES:
         for variant in (BAD, FIXED):
-            for name, content in case.sources(variant).items():
-                stem = f"{case.rule}-{case.name}-{variant}-{name.replace('/', '-').removesuffix('.py')}"
-                (tmp_path / f"{stem}-marked.py").write_bytes(content)
-                (tmp_path / f"{stem}.py").write_bytes(strip_markers(content)[0])
+            for name, content in case.files(variant).items():
+                (tmp_path / f"{case.rule}-{case.name}-{variant}-{name.replace('/', '-')}").write_bytes(content)
     done = subprocess.run(
-        [sys.executable, "-m", "ruff", "format", "--diff", "--isolated", "--line-length", "120", str(tmp_path)],
+        [sys.executable, "-m", "ruff", "format", "--diff", "--isolated", "--line-length", "88", str(tmp_path)],
         capture_output=True,
         text=True,
         check=False,

@@ -56,7 +56,7 @@ def rewritten(case: Case) -> Files:
             path = Path(place) / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-        inputs = check.read((place,), Settings(root=place), {})
+        inputs = check.read((place,), Settings(root=place, src=(".",)), {})
         outcome = fixing.fix(inputs, (registry.by_name(case.rule),), unsafe=True)
         changed = {Path(path).resolve(): change.after for path, change in outcome.changes.items()}
         root = Path(place).resolve()
