@@ -34,6 +34,8 @@ from graphlint.validation.runner import Done, Run
 from graphlint.validation.verdict import Ended, Verdict
 from graphlint.validation.watch import Block, touched
 
+ROOT = Path(__file__).parent.parent
+
 DEVICE = {
     "name": "Test GPU",
     "devices": 1,
@@ -537,6 +539,19 @@ def test_a_pages_line_follows_the_record(result: outcome.Outcome, tmp_path: Path
     assert written().splitlines()[2].startswith("*Unvalidated: some-rule/one has changed since it was run on")
     shutil.rmtree(tmp_path / "docs")
     assert written().splitlines()[2] == "*Unvalidated: some-rule/one was never run.*"
+
+
+def test_every_page_says_what_the_record_says() -> None:
+    outdated = [str(path.relative_to(ROOT)) for path in rulepages.outdated(ROOT)]
+    assert outdated == [], "run: python -m graphlint.validation.rulepages"
+
+
+def test_the_records_tables_are_those_of_its_data(tmp_path: Path) -> None:
+    folder = ROOT / "docs" / "validation"
+    shutil.copytree(folder, tmp_path / "validation")
+    record._write_tables(tmp_path / "validation")
+    for name in ("README.md", "tools.md"):
+        assert (tmp_path / "validation" / name).read_text("utf-8") == (folder / name).read_text("utf-8")
 
 
 # ---- other tools
