@@ -11,6 +11,7 @@ from cpp_cases import reported
 
 from graphlint import cpp, registry, summaries, typestate, vocabulary
 from graphlint.effects import Effect
+from graphlint.findings import MAX_STEPS, Suspect
 from graphlint.source import Source
 from graphlint.validation.cases import Case, discover, load, strip_markers
 from graphlint.vocabulary import Entry, Vocabulary
@@ -67,18 +68,15 @@ def test_python_calls_what_is_bound(case: Case) -> None:
         assert all(f".{release.rpartition('.')[2]}(" in python for release in one.released_by)
 
 
-def python_findings(case: Case, variant: str) -> set[tuple[str, int, str]]:
+def python_suspects(case: Case, variant: str) -> list[Suspect]:
     """What the ordering rules say of a case's Python, once it knows what the C++ beside it does."""
     sources = [Source(name, content) for name, content in case.files(variant).items()]
     effects = cpp.bound_effects(analysis(case, variant))
     (first,) = summaries.load(sources, extended(effect.entry() for effect in effects))
-    (second,) = summaries.load(sources, extended(cpp.kept_by(effects, first)))
+    joined = cpp.kept_by(effects, first)
+    (second,) = summaries.load(sources, extended(one.entry for one in joined))
     rules = [rule for rule in registry.load(FIXTURES.parent / "rules") if rule.automaton is not None]
-    return {
-        (suspect.path, Source(suspect.path, case.files(variant)[suspect.path]).row(suspect.at.start), rule.name)
-        for rule in rules
-        for suspect in typestate.suspects(second, rule)
-    }
+    return [cpp.crossed(suspect, joined) for rule in rules for suspect in typestate.suspects(second, rule)]
 
 
 def extended(entries: Iterable[Entry]) -> Vocabulary:
@@ -94,7 +92,22 @@ def test_python_has_its_evidence_from_the_code(case: Case, variant: str) -> None
     marked = {
         (name, row, rule) for name, content in case.sources(variant).items() for row, rule in strip_markers(content)[1]
     }
-    assert python_findings(case, variant) == marked
+    texts = case.files(variant)
+    found = {
+        (one.path, Source(one.path, texts[one.path]).row(one.at.start), one.rule)
+        for one in python_suspects(case, variant)
+    }
+    assert found == marked
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
+def test_the_witness_crosses_the_border(case: Case) -> None:
+    (suspect,) = python_suspects(case, "bad")
+    trace = [(Path(step.path).suffix, step.effect) for step in suspect.trace]
+    assert trace[:2] == [(".cpp", "ws_alloc"), (".cpp", "call")]
+    assert (".cpp", "is_capturing") in trace
+    assert trace[-1] == (".py", "erase")
+    assert len(trace) <= MAX_STEPS
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)

@@ -3,7 +3,12 @@
     facts = [cpp.read(source) for source in sources if cpp.wanted(source.content)]
     analysis = cpp.Analysis(facts)
     suspects = cpp.suspects(analysis, rule)
-    effects = cpp.bound_effects(analysis)
+
+and for Python that calls it, whose rules then know what the C++ does:
+
+    effects = cpp.bound_effects(analysis)                 # their entries: what the vocabulary of a first look needs
+    joined = cpp.kept_by(effects, python)                 # their entries: what the vocabulary of the second look has
+    suspects = [cpp.crossed(suspect, joined) for suspect in ...]
 
 `read` needs tree-sitter and its C++ grammar, the extra `cpp`; importing this package does not.
 """
@@ -12,7 +17,7 @@ from collections.abc import Iterator
 
 from graphlint.cpp import orders
 from graphlint.cpp.analysis import Analysis
-from graphlint.cpp.bound import BoundEffect, bound_effects, kept_by
+from graphlint.cpp.bound import BoundEffect, Joined, bound_effects, crossed, kept_by
 from graphlint.cpp.facts import CppFacts
 from graphlint.cpp.pragmas import pragmas
 from graphlint.cpp.reader import SUFFIXES, MissingGrammarError, read, wanted
@@ -26,8 +31,10 @@ __all__ = [
     "Analysis",
     "BoundEffect",
     "CppFacts",
+    "Joined",
     "MissingGrammarError",
     "bound_effects",
+    "crossed",
     "kept_by",
     "pragmas",
     "read",

@@ -12,7 +12,8 @@ to say: `kept_by` asks its analysis, once that knows the calls.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from graphlint.cpp import witness
 from graphlint.cpp.analysis import Analysis
@@ -20,7 +21,7 @@ from graphlint.cpp.facts import Binding
 from graphlint.cpp.places import Kind
 from graphlint.cpp.state import Happening, Kept
 from graphlint.effects import Effect
-from graphlint.findings import Step
+from graphlint.findings import Step, Suspect
 from graphlint.source import Span
 from graphlint.summaries import Analysis as Python
 from graphlint.summaries import Site
@@ -97,8 +98,15 @@ def bound_effects(analysis: Analysis) -> tuple[BoundEffect, ...]:
     return tuple(sorted(unique.values(), key=lambda one: (one.call, one.does.value, one.path, one.span)))
 
 
-def kept_by(effects: Iterable[BoundEffect], python: Python) -> tuple[Entry, ...]:
-    """The same effects as entries of the vocabulary, with the Python variables that keep the objects that allocate.
+class Joined(NamedTuple):
+    """What a bound function does, in the words of a vocabulary and with its witness."""
+
+    entry: Entry
+    effect: BoundEffect
+
+
+def kept_by(effects: Iterable[BoundEffect], python: Python) -> tuple[Joined, ...]:
+    """The effects as entries of the vocabulary, with the Python variables that keep the objects that allocate.
 
     An object of a bound class holds its workspaces as long as it lives; one that a class attribute or a module variable
     keeps holds them as long as the process lives. Such a variable is the store, and the Python function that has all
@@ -109,7 +117,16 @@ def kept_by(effects: Iterable[BoundEffect], python: Python) -> tuple[Entry, ...]
         python: the analysis of the project that calls them, with `BoundEffect.entry` of each in its vocabulary.
     """
     sites = [(root.key, site) for root in python.roots() for site in python.sites(root)]
-    return tuple(dict.fromkeys(entry for effect in effects for entry in _kept_by(effect, sites)))
+    return tuple(Joined(entry, effect) for effect in effects for entry in _kept_by(effect, sites))
+
+
+def crossed(suspect: Suspect, joined: Iterable[Joined]) -> Suspect:
+    """A suspect of Python with the part of its witness that lies in C++, if what it is about was allocated there."""
+    release = suspect.values.get("release")
+    for entry, effect in joined:
+        if release and entry.while_capturing and entry.released_by == release:
+            return replace(suspect, trace=witness.shortened((*effect.trace, *suspect.trace)))
+    return suspect
 
 
 def _kept_by(effect: BoundEffect, sites: Sequence[tuple[str, Site]]) -> Sequence[Entry]:
