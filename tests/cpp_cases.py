@@ -7,11 +7,15 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+import pytest
+
 from graphlint import cpp
 from graphlint.automaton import Automaton
 from graphlint.cpp import orders
 from graphlint.findings import Precision, Suspect
 from graphlint.source import Source
+
+pytest.importorskip("tree_sitter_cpp", reason="reading C++ needs the extra cpp")
 
 MARKER = re.compile(r"// ?!(?P<rules>[\w, -]+)")
 
