@@ -135,9 +135,12 @@ def _run(done: Done) -> Iterator[str]:
     judged, ended = done.judged, done.ended
     yield f"<p class=quiet>run {done.run.number}: exit status {ended.status}, {ended.seconds:.1f} s, "
     yield f"{judged.audits} audits of {judged.pointers} blocks in all</p>"
-    told = [failure for failure in judged.failures if not failure.freed_at]
+    told = list(Counter(failure.text for failure in judged.failures if not failure.freed_at).items())
     if told:
-        items = (f"<li><code>{escape(failure.text)}</code>" for failure in told[:_MOST_FAILURES])
+        items = (
+            f"<li><code>{escape(text)}</code>{f', {times} times' if times > 1 else ''}"
+            for text, times in told[:_MOST_FAILURES]
+        )
         more = f"<li class=quiet>and {len(told) - _MOST_FAILURES} more" if len(told) > _MOST_FAILURES else ""
         yield f"<ul>{''.join(items)}{more}</ul>"
     stale = Counter(_stale_rows(ended.events))
