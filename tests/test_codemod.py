@@ -1366,6 +1366,7 @@ def test_deep_nesting_is_no_trouble() -> None:
 
 PACKAGE = {
     "src/engine/__init__.py": b"",
+    "demo/store.py": b"",
     "src/engine/ops/moe.py": b"class Runner:\n    pass\n\n\ndef clear():\n    pass\n",
 }
 
@@ -1394,6 +1395,12 @@ CLEAR = "engine.ops.moe.clear"
         ("src/engine/ops/moe.py", "class Runner:\n    pass", DROP, None, "Runner.drop"),
         ("src/engine/run/a.py", "", "self.drop", None, "self.drop"),
         ("tool.py", "", DROP, "from engine.ops.moe import Runner", "Runner.drop"),
+        ("demo/run.py", "from store import Other", "demo.store.Thing.drop", "from store import Thing", "Thing.drop"),
+        ("demo/run.py", "import store", "demo.store.Thing.drop", None, "store.Thing.drop"),
+        ("demo/run.py", "from store import Thing as T", "demo.store.Thing.drop", None, "T.drop"),
+        ("run.py", "", f"{Path.cwd().name}.run.Thing.drop", None, "Thing.drop"),
+        ("src/engine/ops/run.py", "from . import moe", DROP, None, "moe.Runner.drop"),
+        ("src/engine/ops/run.py", "import engine.ops.moe", DROP, None, "engine.ops.moe.Runner.drop"),
         ("tool.py", "", "other.pkg.Thing.drop", "from other.pkg import Thing", "Thing.drop"),
         ("tool.py", "", "other.pkg.drop", "from other.pkg import drop", "drop"),
         ("tool.py", "import torch", "torch.cuda.empty_cache", None, "torch.cuda.empty_cache"),

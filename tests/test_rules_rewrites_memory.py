@@ -425,6 +425,53 @@ def test_a_classs_handle_gets_accessors_and_every_read_uses_them(tmp_path: Path)
     assert format_check(tmp_path) == set()
 
 
+GETTER = """
+    import torch
+
+
+    class Platform:
+        _pool = None
+
+        @classmethod
+        def pool(cls):
+            if cls._pool is None:
+                cls._pool = torch.cuda.graph_pool_handle()
+            return cls._pool
+
+        def release(self):
+            self.graph.reset()
+            self.copy = None
+
+        def capture(self):
+            capture_into(READ)
+    """
+
+
+@pytest.mark.parametrize(("read", "accessors"), [("self.pool()", 1), ("self._pool", 2)])
+def test_a_getter_that_makes_the_handle_stays_unless_somebody_reads_past_it(read: str, accessors: int) -> None:
+    files = {"m.py": GETTER.replace("READ", read)}
+    reads = [places(files, "m.py", "return cls._pool")]
+    reads[0]["span"][0] += len("return ")
+    if accessors == 2:
+        reads.append(places(files, "m.py", "self._pool"))
+    values = {
+        "kind": "class",
+        "owner": "m.Platform",
+        "name": "_pool",
+        "lazy": "yes",
+        "store": json.dumps(places(files, "m.py", "_pool = None")),
+        "mints": json.dumps([places(files, "m.py", "cls._pool = torch.cuda.graph_pool_handle()")]),
+        "reads": json.dumps(reads),
+        "retire": json.dumps([places(files, "m.py", "self.graph.reset()", holders=["self.copy"])]),
+    }
+    made = rewrite("pool-handle", files, "self.graph.reset()", values=values)
+    assert made is not None
+    assert made.only.count("@staticmethod") == accessors
+    assert "        self.graph.reset()\n        Platform.retire_pool()\n        self.copy = None\n" in made.only
+    assert (f"capture_into({read})" in made.only) is (accessors == 1)
+    assert ("if cls._pool is None" in made.only) is (accessors == 1)
+
+
 MODULE = """
     import torch
 

@@ -7,7 +7,8 @@ retires it. A suspect's values (places are JSON objects with path and span, `[st
     kind     who keeps it: `instance`, `class`, `module`, or `cached` for a function that remembers its result
     owner    qualified name of that class, module or function; nothing for an instance
     name     name of the attribute or variable; nothing for a function
-    lazy     "yes" where whoever captures next makes a handle if there is none
+    lazy     "yes" where the handle is made only where there is none; of a class or module it has to be a function that
+             makes it and hands it out, for whoever reads the store itself would find none
     store    place of the statement that defines it in its class or module; nothing for an instance or a function
     mints    JSON list: places of the statements that make a handle and keep it there
     reads    JSON list: places of the expressions that read it, but for those that only decide whether to make one
@@ -47,18 +48,19 @@ def fix(finding: Finding, modules: codemod.Modules) -> Fix | None:
     if not ways:
         return None
     rewrites = codemod.Rewrites(modules)
-    kind, owner, lazy = (finding.values.get(key, "") for key in ("kind", "owner", "lazy"))
+    kind, owner = (finding.values.get(key, "") for key in ("kind", "owner"))
+    lazy = finding.values.get("lazy") == "yes" and not (kind in ("class", "module") and _is_read_raw(finding, rewrites))
     try:
         for way in ways:
             if kind == "instance":
-                _retire(rewrites, modules, way, None, mint=lazy != "yes")
+                _retire(rewrites, modules, way, None, mint=not lazy)
             elif kind == "cached":
                 _retire(rewrites, modules, way, f"{owner}.cache_clear")
             else:
                 _retire(rewrites, modules, way, f"{owner}.{_accessor('retire', finding)}")
         if kind in ("class", "module"):
-            _add_accessors(finding, modules, rewrites)
-            if lazy != "yes":
+            _add_accessors(finding, modules, rewrites, ["retire"] if lazy else ["get", "retire"])
+            if not lazy:
                 _read_through_accessor(finding, rewrites)
     except _NoTextError:
         return None
@@ -130,8 +132,17 @@ def _retire(
     if release is not None:
         lines.append(f"{name(release)}()")
     value = f"{name(_MINT)}()" if mint else "None"
-    lines += [f"{holder} = {value}" for holder in way.get("holders", ())]
-    rewrite.insert_after(last, "\n".join(lines) + "\n")
+    bound = _bound_behind(tree, last)
+    lines += [f"{holder} = {value}" for holder in way.get("holders", ()) if holder not in bound]
+    if lines:
+        rewrite.insert_after(last, "\n".join(lines) + "\n")
+
+
+def _bound_behind(tree: codemod.Tree, unit: codemod.Unit) -> frozenset[str]:
+    """What the statements behind one in its block bind, whatever happens."""
+    behind = list(codemod.units(tree.path(unit)[-1][0]))
+    plain = (codemod.cst.Assign, codemod.cst.AnnAssign)
+    return codemod.uses(*(each for each in behind[behind.index(unit) + 1 :] if isinstance(each, plain))).binds
 
 
 def _behind_all(tree: codemod.Tree, death: codemod.Unit, function: codemod.cst.FunctionDef) -> codemod.Unit:
@@ -151,7 +162,24 @@ def _behind_all(tree: codemod.Tree, death: codemod.Unit, function: codemod.cst.F
 # ---------------------------------------------------------------------------------------------------- where it is kept
 
 
-def _add_accessors(finding: Finding, modules: codemod.Modules, rewrites: codemod.Rewrites) -> None:
+def _is_read_raw(finding: Finding, rewrites: codemod.Rewrites) -> bool:
+    """Whether somebody reads the handle elsewhere than in a function that makes one if there is none."""
+    makers = set()
+    for mint in _places(finding, "mints"):
+        tree = rewrites[mint["path"]].tree
+        statement = tree.statement(_at(mint))
+        makers.add(statement and tree.function(statement))
+    for read in _places(finding, "reads"):
+        tree = rewrites[read["path"]].tree
+        statement = tree.statement(_at(read))
+        if statement is not None and tree.function(statement) not in makers:
+            return True
+    return False
+
+
+def _add_accessors(
+    finding: Finding, modules: codemod.Modules, rewrites: codemod.Rewrites, verbs: Sequence[str]
+) -> None:
     """Give the owner what retires the handle, and what hands it out if nothing does yet."""
     store = json.loads(finding.values["store"])
     rewrite = rewrites[store["path"]]
@@ -162,9 +190,7 @@ def _add_accessors(finding: Finding, modules: codemod.Modules, rewrites: codemod
     holder = next((outer for outer in tree.ancestors(statement) if isinstance(outer, codemod.cst.ClassDef)), None)
     if (holder is not None) is not (finding.values["kind"] == "class"):
         raise _NoTextError
-    names = [_accessor("retire", finding)]
-    if finding.values.get("lazy") != "yes":
-        names.insert(0, _accessor("get", finding))
+    names = [_accessor(verb, finding) for verb in verbs]
     block = tree.root if holder is None else holder.body
     assert isinstance(block, codemod.Block)
     members = list(codemod.units(block))

@@ -1,8 +1,13 @@
-"""How a module can say the name of something that is defined elsewhere: a name that it has, or one more import."""
+"""How a module can say the name of something that is defined elsewhere: a name that it has, or one more import.
+
+Whether an import leads to a module is told by files, not by dotted names: what a folder is called from outside depends
+on where the program was started, what stands beside a file does not.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -23,8 +28,8 @@ class Reference:
 def reference(modules: Modules, path: str, qualified: str, used: Uses, column: int = 0) -> Reference | None:
     """How a function of the module at `path` can name what has this qualified name.
 
-    Names that the module imports at its top level are used as they are; else the import is relative where the module
-    imports relatively.
+    Names that the module imports at its top level are used as they are. Else one import is added, in the way in which
+    the module imports from its project: relatively, or from the same root.
 
     Args:
         modules: of the project.
@@ -38,105 +43,118 @@ def reference(modules: Modules, path: str, qualified: str, used: Uses, column: i
     """
     if qualified.startswith(("self.", "cls.")):
         return Reference(qualified)
-    module, attributes = _split(modules, qualified)
-    name = attributes[0]
-    own = _own_name(modules, path, module)
-    if own == module:
-        return Reference(".".join(attributes)) if name not in used.binds else None
-    package = own if own is not None and path.endswith("__init__.py") else (own or "").rpartition(".")[0]
+    module, attributes = _split(modules, qualified, path)
+    target = find_path(modules, module, path)
+    if target == path:
+        return Reference(".".join(attributes)) if attributes[0] not in used.binds else None
     body = modules[path].tree().root.body
-    for alias, meant in _imports(body, package):
-        if alias in used.binds:
+    for known in _imports(body):
+        if known.alias.split(".", 1)[0] in used.binds:
             continue
-        if meant == f"{module}.{name}":
-            return Reference(".".join((alias, *attributes[1:])))
-        if meant == module:
-            return Reference(".".join((alias, *attributes)))
-        if module.startswith(f"{meant}.") and find_path(modules, module) is None:
+        if known.name == attributes[0] and _leads_to(modules, path, known, module, target):
+            return Reference(".".join((known.alias, *attributes[1:])))
+        whole = known.whole
+        if _leads_to(modules, path, whole, module, target):
+            return Reference(".".join((known.alias, *attributes)))
+        if target is None and known.level == 0 and module.startswith(f"{whole.module}."):
             # of a library: its top module is taken to bring its parts along, as `import torch` does
-            return Reference(alias + qualified.removeprefix(meant))
-    if name in used.roots | used.binds:
+            return Reference(known.alias + qualified.removeprefix(whole.module))
+    if attributes[0] in used.roots | used.binds:
         return None
-    source = module
-    if package and _imports_relatively(body) and package.split(".", 1)[0] == module.split(".", 1)[0]:
-        source = _relative(package, module)
-    statement = f"from {source} import {name}"
+    source = module if target is None else _spelled(modules, path, body, module, target)
+    statement = f"from {source} import {attributes[0]}"
     if column + len(statement) > line_width(modules[path].text):
-        statement = f"from {source} import (\n    {name},\n)"
+        statement = f"from {source} import (\n    {attributes[0]},\n)"
     return Reference(".".join(attributes), statement)
 
 
-def find_path(modules: Modules, module: str) -> str | None:
-    """The path of a module by its dotted name; None where it is not among the files that were read."""
-    stem = module.replace(".", "/")
-    for end in (f"{stem}.py", f"{stem}/__init__.py"):
-        for path in modules:
-            if path == end or path.endswith(f"/{end}"):
-                return path
-    return None
+def find_path(modules: Modules, module: str, near: str) -> str | None:
+    """The path of a module by its dotted name, the nearest to another if there are several; None if it was not read."""
+    end = f"/{module.replace('.', '/')}"
+    found = [path for path in modules if _stem(path).endswith(end)]
+    return max(found, key=lambda path: len(os.path.commonpath((_stem(path), _stem(near)))), default=None)
 
 
-def _split(modules: Modules, qualified: str) -> tuple[str, list[str]]:
+def _stem(path: str) -> str:
+    """What a module's path and its dotted name have in common."""
+    return os.path.abspath(path).replace(os.sep, "/").removesuffix(".py").removesuffix("/__init__")
+
+
+def _folder(path: str) -> str:
+    return os.path.dirname(os.path.abspath(path)).replace(os.sep, "/")
+
+
+def _split(modules: Modules, qualified: str, near: str) -> tuple[str, list[str]]:
     """The module and the attributes in it: by the files that exist, else by the first word in capitals."""
     parts = qualified.split(".")
     for count in range(len(parts) - 1, 0, -1):
-        if find_path(modules, ".".join(parts[:count])) is not None:
+        if find_path(modules, ".".join(parts[:count]), near) is not None:
             return ".".join(parts[:count]), parts[count:]
     count = next((at for at, part in enumerate(parts) if at and part.lstrip("_")[:1].isupper()), len(parts) - 1)
     return ".".join(parts[:count]), parts[count:]
 
 
-def _own_name(modules: Modules, path: str, module: str) -> str | None:
-    """Dotted name of the module at a path, as `module` spells names; None where the two share no package."""
-    where = find_path(modules, module)
-    parts = path.removesuffix(".py").removesuffix("/__init__").split("/")
-    if where is not None:
-        root = where.removesuffix(".py").removesuffix("/__init__").removesuffix(module.replace(".", "/"))
-        return ".".join(parts[root.count("/") :]) if path.startswith(root) else None
-    top = module.split(".", 1)[0]
-    folders = parts[:-1]
-    if top not in folders:
-        return None
-    return ".".join(parts[len(folders) - 1 - folders[::-1].index(top) :])
+# --------------------------------------------------------------------------------------------- what imports lead to
 
 
-def _imports(body: Iterable[cst.CSTNode], package: str) -> Iterable[tuple[str, str]]:
-    """Names that imports bind at the top level, and what they mean."""
+@dataclass(frozen=True)
+class _Import:
+    """One name that an import binds: `alias` is `name` of the module, or the module itself where `name` is empty."""
+
+    alias: str
+    level: int
+    module: str
+    name: str = ""
+
+    @property
+    def whole(self) -> _Import:
+        """The import as if it bound a module."""
+        module = ".".join(filter(None, (self.module, self.name)))
+        return _Import(self.alias, self.level, module)
+
+
+def _imports(body: Iterable[cst.CSTNode]) -> Iterator[_Import]:
+    """What imports at the top level bind; not those that only a type checker runs."""
     for line in body:
-        if not isinstance(line, cst.SimpleStatementLine):
-            continue
-        for small in line.body:
+        for small in line.body if isinstance(line, cst.SimpleStatementLine) else ():
             if isinstance(small, cst.ImportFrom) and not isinstance(small.names, cst.ImportStar):
-                source = _absolute(small, package)
+                module = (small.module and dotted(small.module)) or ""
                 for alias in small.names:
-                    yield alias.evaluated_alias or alias.evaluated_name, f"{source}.{alias.evaluated_name}"
+                    name = alias.evaluated_name
+                    yield _Import(alias.evaluated_alias or name, len(small.relative), module, name)
             elif isinstance(small, cst.Import):
                 for alias in small.names:
-                    name = alias.evaluated_name if alias.asname is not None else alias.evaluated_name.split(".", 1)[0]
-                    yield alias.evaluated_alias or name, name
+                    name = alias.evaluated_name
+                    yield _Import(alias.evaluated_alias or name, 0, name)
+                    if alias.asname is None and "." in name:
+                        yield _Import(name.split(".", 1)[0], 0, name.split(".", 1)[0])
 
 
-def _absolute(statement: cst.ImportFrom, package: str) -> str:
-    base = (statement.module and dotted(statement.module)) or ""
-    level = len(statement.relative)
-    if level == 0:
-        return base
-    parents = package.split(".")
-    return ".".join([*parents[: len(parents) - level + 1], *([base] if base else [])])
+def _leads_to(modules: Modules, path: str, known: _Import, module: str, target: str | None) -> bool:
+    """Whether an import of the module at `path` is from this module, or of it."""
+    if target is None:
+        return known.level == 0 and known.module == module
+    if known.level == 0:
+        return bool(known.module) and find_path(modules, known.module, path) == target
+    folder = _folder(path)
+    for _ in range(known.level - 1):
+        folder = os.path.dirname(folder)
+    return "/".join(filter(None, (folder, *known.module.split(".")))) == _stem(target)
 
 
-def _imports_relatively(body: Iterable[cst.CSTNode]) -> bool:
-    return any(
-        isinstance(small, cst.ImportFrom) and small.relative
-        for line in body
-        if isinstance(line, cst.SimpleStatementLine)
-        for small in line.body
-    )
-
-
-def _relative(package: str, module: str) -> str:
-    here, there = package.split("."), module.split(".")
-    common = 0
-    while common < min(len(here), len(there)) and here[common] == there[common]:
-        common += 1
-    return "." * (len(here) - common + 1) + ".".join(there[common:])
+def _spelled(modules: Modules, path: str, body: Iterable[cst.CSTNode], module: str, target: str) -> str:
+    """The module as the file at `path` imports it: relatively if it does so, and from the root that it imports from."""
+    stem, folder = _stem(target), _folder(path)
+    root = stem.removesuffix(module.replace(".", "/"))
+    imports = list(_imports(body))
+    if any(known.level for known in imports) and f"{folder}/".startswith(f"{root}{module.split('.', 1)[0]}/"):
+        here, there = folder.split("/"), stem.split("/")
+        common = len(os.path.commonpath((folder, stem)).split("/"))
+        return "." * (len(here) - common + 1) + ".".join(there[common:])
+    for known in imports:
+        if known.level or (where := find_path(modules, known.module, path)) is None:
+            continue
+        other = _stem(where).removesuffix(known.module.replace(".", "/"))
+        if stem.startswith(other):
+            return stem.removeprefix(other).replace("/", ".")
+    return module
