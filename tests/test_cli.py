@@ -136,6 +136,7 @@ def test_no_python_file_is_a_warning(run: Run) -> None:
         (("check", "-", "--stdin-filename", "a.py", "b.py"), "`-` stands alone"),
         (("check", "-"), "--stdin-filename says which file it is"),
         (("check", "--stdin-filename", "a.py"), "--stdin-filename goes with `-`"),
+        (("check", "-", "--stdin-filename", "a.py", "--force-exclude"), "--force-exclude is about files"),
         (("rule", "riski-call"), "did you mean 'risky-call'?"),
         (("fix", "nowhere"), "error: nowhere: no such file or folder\n"),
         (("why", "a.py"), "'a.py' is not of the form PATH:LINE"),
@@ -512,3 +513,16 @@ def test_the_start_imports_little(arguments: list[str]) -> None:
     loaded = set(done.stderr.split())
     assert not loaded & {"libcst", "pathspec", "tomli", "json", "asyncio", "multiprocessing", "rich"}
     assert {name for name in loaded if name.startswith("graphlint.")} == {"graphlint.cli", "graphlint.namesake"}
+
+
+@pytest.mark.parametrize("command", ["check", "fix"])
+def test_excluded_files_that_are_given_by_name_are_left_out_if_asked(run: Run, command: str) -> None:
+    make("old/a.py", "danger()\n")
+    make("b.py", "danger()\n")
+    make("pyproject.toml", '[tool.graphlint]\nexclude = ["old/"]\n', head="")
+    assert run(command, "old/a.py", "--diff" if command == "fix" else "--preview").code == 1
+    done = run(command, "old/a.py", "--force-exclude")
+    assert (done.code, done.out, done.err) == (0, "", "0 files checked: no findings\n")
+    assert Path("old/a.py").read_text() == GRAPHS + "danger()\n"
+    done = run(command, "old/a.py", "b.py", "--force-exclude")
+    assert done.err.endswith("1 file checked: no findings\n" if command == "fix" else "with `graphlint fix`\n")

@@ -289,4 +289,39 @@ def test_a_search_that_has_found_enough_context_ends() -> None:
     assert len(project_files(["pkg/sub0/m0.py"], Settings()).context) == 82
     assert 3 < len(project_files(["pkg/sub0/m0.py"], Settings(), enough=3).context) < 82
     assert len(project_files(["pkg"], Settings(), enough=3).report) == 82
+    assert project_files(["pkg/sub0/m0.py"], Settings(), enough=3).is_cut
+    assert not project_files(["pkg"], Settings(), enough=3).is_cut
     assert project_files(["given"], Settings(), enough=1).context == ("given/a.py", "given/b.py")
+
+
+@pytest.mark.parametrize(
+    ("path", "is_left"),
+    [
+        ("old/a.py", False),
+        ("old/deep/er/a.py", False),
+        ("new/gen.py", False),
+        ("new/a.py", True),
+        ("new/build/a.py", False),
+        ("build", False),
+        ("old", False),
+        ("new", True),
+        ("../elsewhere/old/a.py", True),
+    ],
+)
+def test_what_is_excluded_can_be_left_out_of_what_is_given(
+    path: str, is_left: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make("old/a.py", "old/deep/er/a.py", "new/gen.py", "new/a.py", "new/build/a.py", "build/a.py")
+    make(str(tmp_path.parent / "elsewhere/old/a.py"))
+    settings = Settings(root=str(tmp_path), exclude=("old/", "gen.py"))
+    assert project_files([path], settings).report
+    assert bool(project_files([path], settings, force_exclude=True).report) == is_left
+    monkeypatch.chdir("new")
+    path = os.path.relpath(tmp_path / path)
+    assert bool(project_files([path], settings, force_exclude=True).report) == is_left
+
+
+def test_an_excluded_folder_above_the_settings_excludes_nothing(tmp_path: Path) -> None:
+    make("build/repo/a.py")
+    root = str(tmp_path / "build" / "repo")
+    assert project_files(["build/repo/a.py"], Settings(root=root), force_exclude=True).report == ("build/repo/a.py",)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from graphlint import edits, files, registry, sieve, syntax, vocabulary
@@ -217,13 +218,21 @@ def _unsuppressed(findings: Sequence[Finding], inputs: Inputs, warnings: list[st
 # ------------------------------------------------------------------------------------------------------- the analysis
 
 
-def read(paths: Sequence[str], settings: Settings, unsaved: Mapping[str, bytes], *, whole: bool = False) -> Inputs:
+def read(
+    paths: Sequence[str],
+    settings: Settings,
+    unsaved: Mapping[str, bytes],
+    *,
+    force_exclude: bool = False,
+    whole: bool = False,
+) -> Inputs:
     """Find the files of a run, and read those that can matter.
 
     Args:
         paths: files and folders.
         settings: of the project.
         unsaved: content of files that differs from what is on disk.
+        force_exclude: whether given paths are left out if they are excluded.
         whole: whether to read the project around given files that mention nothing.
 
     Raises:
@@ -232,7 +241,8 @@ def read(paths: Sequence[str], settings: Settings, unsaved: Mapping[str, bytes],
     """
     unsaved = {files.shown(path): content for path, content in unsaved.items()}
     words = vocabulary.load(settings.vocabulary)
-    selection = files.project_files(paths, settings, unsaved, enough=sieve.FEW)
+    search = partial(files.project_files, paths, settings, unsaved, force_exclude=force_exclude)
+    selection = search(enough=sieve.FEW)
     given = list(_read(selection.report, unsaved)) if len(selection.report) <= sieve.FEW else []
     matter: Sequence[Source] = ()
     if len(selection.context) <= sieve.FEW:
@@ -240,7 +250,8 @@ def read(paths: Sequence[str], settings: Settings, unsaved: Mapping[str, bytes],
         if whole or sieve.concern(everything, words):
             matter = everything
     elif whole or not given or sieve.mention(given, words):
-        selection = files.project_files(paths, settings, unsaved)
+        if selection.is_cut:
+            selection = search()
         matter = sieve.mention(_read(selection.context, unsaved), words)
     sources = {source.path: source for source in matter}
     others = {source.path: source for source in given if source.path not in sources}

@@ -107,6 +107,7 @@ _output = _options(
     click.option("--output-file", type=click.Path(), metavar="FILE", help="Write the findings there."),
     click.option("--fail-on", type=click.Choice(_SEVERITIES), help="The least severity that fails the run. [warning]"),
     click.option("--show-unresolved", is_flag=True, help="List the calls whose target is unknown."),
+    click.option("--force-exclude", is_flag=True, help="Leave excluded files out even if they are given by name."),
     click.option("--stdin-filename", metavar="FILE", help="The file that `-`, the standard input, is the content of."),
     _config,
     _debug,
@@ -276,6 +277,8 @@ def _inputs(
     if "-" in paths:
         if len(paths) > 1 or filename is None:
             raise click.UsageError("`-` stands alone, and --stdin-filename says which file it is")
+        if options.get("force_exclude"):
+            raise click.UsageError("--force-exclude is about files, and `-` is none")
         unsaved[filename] = sys.stdin.buffer.read()
         paths = (filename,)
     elif filename is not None:
@@ -285,7 +288,11 @@ def _inputs(
     rules = _rules(settings, options)
     if not rules:
         raise click.UsageError("no rule is left to look for")
-    return settings, rules, check.read(paths, settings, unsaved, whole=whole)
+    return (
+        settings,
+        rules,
+        check.read(paths, settings, unsaved, force_exclude=options.get("force_exclude", False), whole=whole),
+    )
 
 
 def _settings(paths: Sequence[str], options: Mapping[str, Any]) -> Settings:
@@ -349,7 +356,7 @@ def _print_findings(
 def _say_warnings(inputs: Inputs, report: Report, options: Mapping[str, Any]) -> None:
     for folder in inputs.selection.unreadable:
         _say(f"{folder}: warning: this folder cannot be listed")
-    if not inputs.selection.report:
+    if not inputs.selection.report and not options["force_exclude"]:
         _say("warning: no Python file found under the given paths")
     for warning in report.warnings:
         _say(warning)

@@ -4,7 +4,7 @@ A hazard seldom lives in one file, so a run over a single file (a pre-commit hoo
 it *reports* on the given paths only. Both sets depend on paths alone, never on what the files say.
 
 Only `.py` counts while a folder is walked: a `.pyi` stub has no bodies, hence no effects, and a notebook is not Python
-text. A file given by name is always taken, whatever its suffix and whatever is excluded.
+text. A file given by name is taken whatever its suffix, and whatever is excluded unless that is to hold for it too.
 """
 
 from __future__ import annotations
@@ -73,6 +73,8 @@ class Selection:
     """The `src` setting: folders that dotted names start from."""
     unreadable: tuple[str, ...]
     """Folders that could not be listed."""
+    is_cut: bool = False
+    """Whether there is more context than was searched for."""
 
 
 def project_files(
@@ -80,6 +82,8 @@ def project_files(
     settings: Settings,
     unsaved: Iterable[str] = (),
     suffixes: tuple[str, ...] = PYTHON,
+    *,
+    force_exclude: bool = False,
     enough: int | None = None,
 ) -> Selection:
     """The files to report on and the files to read, for the paths of a command line.
@@ -92,6 +96,7 @@ def project_files(
         settings: `exclude` and `src`.
         unsaved: given files that need not exist.
         suffixes: what the names of source files end with.
+        force_exclude: whether given paths are left out if they are excluded.
         enough: end the search for context once it has more files than this; the given paths are searched all the same.
 
     Raises:
@@ -102,15 +107,20 @@ def project_files(
     named = [shown(path) for path in given]
     new = {shown(path) for path in unsaved}
     for path in named:
-        report |= {path} if path in new else walk.given(path)
+        found = {path} if path in new else walk.given(path)
+        if not (force_exclude and found and walk.excludes(path)):
+            report |= found
     sources = [shown(os.path.join(settings.root, folder)) for folder in settings.src]
     roots: set[str] = set()
     for folder in {os.path.dirname(path) for path in report}:
         roots |= {source for source in sources if _holds(source, folder)} or {root_of(folder)}
     context = set(report)
-    for root in sorted(roots):
-        if root not in walk.listed and (enough is None or len(context) <= enough):
+    missing = sorted(roots - walk.listed)
+    while missing and (enough is None or len(context) <= enough):
+        root = missing.pop(0)
+        if root not in walk.listed:
             context |= walk.below(root, enough)
+    is_cut = bool(missing) or walk.is_cut
     for link in sorted(walk.links.difference(named)):
         # One file under one name: a link gives way to the file that it leads to.
         target = shown(os.path.realpath(link))
@@ -119,7 +129,9 @@ def project_files(
             context.discard(link)
         elif link in report:
             context.discard(target)
-    return Selection(tuple(sorted(report)), tuple(sorted(context)), tuple(sources), tuple(sorted(walk.unreadable)))
+    return Selection(
+        tuple(sorted(report)), tuple(sorted(context)), tuple(sources), tuple(sorted(walk.unreadable)), is_cut
+    )
 
 
 def read(path: str) -> Source | None:
@@ -173,6 +185,7 @@ class _Walk:
         self.listed: set[str] = set()
         self.unreadable: set[str] = set()
         self.links: set[str] = set()
+        self.is_cut = False
 
     def given(self, path: str) -> set[str]:
         """The files that a path of the command line stands for."""
@@ -183,6 +196,17 @@ class _Walk:
         raise PathError(
             f"{path}: {'neither a file nor a folder' if os.path.exists(path) else 'no such file or folder'}"
         )
+
+    def excludes(self, path: str) -> bool:
+        """Whether the settings, or the name of a folder above it, leave a path out of a walk from the settings' root."""
+        base, path = os.path.abspath(self.settings.root), os.path.abspath(path)
+        if not _holds(base, path):
+            return False
+        below = _relative(path, base).removesuffix("/")
+        if NEVER_WALKED.intersection(below.split("/")[: None if os.path.isdir(path) else -1]):
+            return True
+        spelled = f"{below}/" if os.path.isdir(path) else below
+        return any(one.folders.match_file(spelled) for one in self._compiled(self.settings.exclude))
 
     def below(self, root: str, enough: int | None = None) -> set[str]:
         """The source files below a folder, or more than `enough` of them.
@@ -224,6 +248,7 @@ class _Walk:
                 inner = below + name + "/"
                 if not _matches(excluded, inner) and not _matches(ignores, inner):
                     pending.append((prefix + name, inner, ignores))
+        self.is_cut |= bool(pending)
         return found
 
     def _patterns_above(self, root: str) -> tuple[tuple[_Patterns, ...], tuple[_Patterns, ...]]:
