@@ -198,7 +198,7 @@ class _Walk:
         )
 
     def excludes(self, path: str) -> bool:
-        """Whether the settings, or the name of a folder above it, leave a path out of a walk from the settings' root."""
+        """Whether the settings, or the name of a folder above it, leave a path out of a walk from their folder."""
         base, path = os.path.abspath(self.settings.root), os.path.abspath(path)
         if not _holds(base, path):
             return False
