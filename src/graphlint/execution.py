@@ -23,9 +23,9 @@ from graphlint.values import ELEMENT, WIDEST, Place, Test, negated
 
 MAX_DEPTH = 14
 """Most calls in each other."""
-MAX_STEPS = 20_000
+MAX_STEPS = 8_000
 """Most nodes visited in one run; a run that needs more is cut and says so."""
-MAX_CONFIGURATIONS = 48
+MAX_CONFIGURATIONS = 24
 """Most configurations kept at one point."""
 
 
@@ -208,9 +208,7 @@ class Execution:
                 return {"next": _distinct([self._happen(node, scope, config) for config in configs])}
             case b.Either(test=test, then=then, other=other):
                 yes, no = self._split(test, scope, configs)
-                return _joined(
-                    self._node(then, scope, yes) if yes else {}, self._node(other, scope, no) if no else {}
-                )
+                return _joined(self._node(then, scope, yes) if yes else {}, self._node(other, scope, no) if no else {})
             case b.Calls():
                 return self._call(node, scope, configs, None)
             case b.Repeat():
@@ -274,7 +272,8 @@ class Execution:
         kept = frozenset(
             (atom, value)
             for atom, value in facts
-            if not any(atom[1][: len(place)] == place for place in names) or (node.how == "add" and atom[1] not in names)
+            if not any(atom[1][: len(place)] == place for place in names)
+            or (node.how == "add" and atom[1] not in names)
         )
         if len(places) != 1:
             return kept
@@ -360,9 +359,7 @@ class Execution:
             _add(result, after)
         return {kind: _distinct(each) for kind, each in result.items()}
 
-    def _call(
-        self, node: b.Calls, scope: _Scope, configs: list[Config], body: tuple[Node, _Scope] | None
-    ) -> Outcome:
+    def _call(self, node: b.Calls, scope: _Scope, configs: list[Config], body: tuple[Node, _Scope] | None) -> Outcome:
         out: Outcome = {}
         ran = False
         functions = {frame.function for frame in scope.stack} | {scope.behavior.function}
@@ -442,7 +439,11 @@ class Execution:
                     return configs, configs
                 root = places[0]
                 if root[0].startswith("!") and len(root) == 1:
-                    truth = {"!none": {"none": True, "true": False}, "!true": {"none": False, "true": True}, "!false": {"none": False, "true": False}}
+                    truth = {
+                        "!none": {"none": True, "true": False},
+                        "!true": {"none": False, "true": True},
+                        "!false": {"none": False, "true": False},
+                    }
                     known = truth[root[0]].get(kind)
                     if known is not None:
                         return (configs, []) if known else ([], configs)
@@ -493,7 +494,9 @@ def visit(root: Behavior, select: Callable[[str], Behavior | None], see: Callabl
             return
         match node:
             case b.Happens() | b.Touches():
-                made = scope.behavior.function.endswith(".__init__") and bool(node.places) and node.places[0][0] == "$self"
+                made = (
+                    scope.behavior.function.endswith(".__init__") and bool(node.places) and node.places[0][0] == "$self"
+                )
                 touch = isinstance(node, b.Touches)
                 pool = () if isinstance(node, b.Touches) else scope.rebase(node.pool)
                 stack = (*scope.stack, scope.frame(node.span))
@@ -624,5 +627,3 @@ def _joined(one: Outcome, other: Outcome) -> Outcome:
     result: Outcome = {kind: list(configs) for kind, configs in one.items()}
     _add(result, other)
     return {kind: _distinct(configs) for kind, configs in result.items()}
-
-

@@ -114,13 +114,13 @@ def _reachable(automaton: Automaton, effects: set[str]) -> bool:
 # ------------------------------------------------------------------------------------------------------------ subjects
 
 
-def _subjects(
-    analysis: Analysis, automaton: Automaton, root: Behavior, sites: Sequence[Site]
-) -> Iterator[Subject]:
+def _subjects(analysis: Analysis, automaton: Automaton, root: Behavior, sites: Sequence[Site]) -> Iterator[Subject]:
     deaths = {_container(p): site for site in sites if site.effect is Effect.GRAPH_DEATH for p in site.places}
     match automaton.subject:
         case "graphs":
-            explicit = [site for site in sites if site.effect is Effect.GRAPH_DEATH and isinstance(site.event.node, b.Happens)]
+            explicit = [
+                site for site in sites if site.effect is Effect.GRAPH_DEATH and isinstance(site.event.node, b.Happens)
+            ]
             seen = dict.fromkeys(_container(place) for site in explicit for place in site.places)
             yield from (Subject(place) for place in seen)
             retired = {p: None for site in sites if site.effect is Effect.POOL_RETIRE for p in site.places}
@@ -154,7 +154,9 @@ def _workspaces(
                     or ("captured" in analysis.holds(node.slot) and place[: len(place) - 1] == graphs[: len(place) - 1])
                 )
                 if by_name or inside:
-                    released.setdefault((graphs, place), Subject(place, graphs, by_name=by_name and not inside, entry=entry))
+                    released.setdefault(
+                        (graphs, place), Subject(place, graphs, by_name=by_name and not inside, entry=entry)
+                    )
         for entry in _evidence(analysis, death):
             place = _store(entry)
             if place is not None:
@@ -205,7 +207,11 @@ def _releasers(analysis: Analysis, entry: Entry) -> Sequence[tuple[str, frozense
             if function.owner is None or Effect.WS_RELEASE not in analysis.kinds[root.key]:
                 continue
             for site in analysis.sites(root):
-                if site.effect is Effect.WS_RELEASE and store in map(_container, site.places) and releasing_frame(site.event) == 0:
+                if (
+                    site.effect is Effect.WS_RELEASE
+                    and store in map(_container, site.places)
+                    and releasing_frame(site.event) == 0
+                ):
                     known.append((function.owner, function.facts.words))
                     break
     return known
@@ -255,11 +261,11 @@ def _container(place: Place) -> Place:
 # ---------------------------------------------------------------------------------------------------------------- runs
 
 
-def _hazards(
-    analysis: Analysis, automaton: Automaton, root: Behavior, subject: Subject
-) -> Iterator[tuple[Event, ...]]:
+def _hazards(analysis: Analysis, automaton: Automaton, root: Behavior, subject: Subject) -> Iterator[tuple[Event, ...]]:
     """Shortest paths to the hazard, one for each way of leaving."""
     hears = _ears(analysis, automaton, subject)
+    if not _possible(analysis, automaton, hears, analysis.sites(root)):
+        return
 
     def monitor(state: str, event: Event, config: Config) -> tuple[str, Effect] | None:
         if state == HAZARD or any(event.stack == earlier.stack for earlier in config.trace):
@@ -292,9 +298,7 @@ def _hazards(
             yield trace
 
 
-def _ears(
-    analysis: Analysis, automaton: Automaton, subject: Subject
-) -> Callable[[Effect, Event, str], bool]:
+def _ears(analysis: Analysis, automaton: Automaton, subject: Subject) -> Callable[[Effect, Event, str], bool]:
     """Which effects a subject hears."""
 
     def hears(effect: Effect, event: Event, state: str) -> bool:
@@ -308,7 +312,10 @@ def _ears(
                 label = (f"<{node.label if isinstance(node, b.Happens) else ''}>",)
                 if isinstance(node, b.Happens) and not event.places:
                     return label == subject.place
-                return any(each[: len(subject.place)] == subject.place or _container(each) == subject.place for each in event.places)
+                return any(
+                    each[: len(subject.place)] == subject.place or _container(each) == subject.place
+                    for each in event.places
+                )
             return True
         if subject.place and subject.place[-1] == "<pool>":
             if effect is Effect.GRAPH_DEATH:
