@@ -298,6 +298,37 @@ def _hazards(analysis: Analysis, automaton: Automaton, root: Behavior, subject: 
             yield trace
 
 
+def _possible(
+    analysis: Analysis, automaton: Automaton, hears: Callable[[Effect, Event, str], bool], sites: Sequence[Site]
+) -> bool:
+    """Whether the effects that a subject hears, each as often as it stands in the text, can lead to the hazard at all.
+
+    Most subjects of most functions end here, before any path is run.
+    """
+    counts: dict[str, int] = {}
+    for site in sites:
+        if any(hears(site.effect, site.event, state) for state in automaton.states):
+            counts[site.effect.value] = counts.get(site.effect.value, 0) + 1
+    waiting = [(automaton.start, tuple(sorted((effect, min(n, 3)) for effect, n in counts.items())))]
+    seen = set(waiting)
+    while waiting:
+        state, left = waiting.pop()
+        if state == HAZARD:
+            return True
+        remaining = dict(left)
+        for read, target in automaton.states[state].items():
+            if read in (EXIT, RAISE):
+                following = (target, left)
+            elif remaining.get(read, 0):
+                following = (target, tuple((effect, n - (effect == read)) for effect, n in left))
+            else:
+                continue
+            if following not in seen:
+                seen.add(following)
+                waiting.append(following)
+    return False
+
+
 def _ears(analysis: Analysis, automaton: Automaton, subject: Subject) -> Callable[[Effect, Event, str], bool]:
     """Which effects a subject hears."""
 
