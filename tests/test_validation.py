@@ -18,8 +18,10 @@ from click.testing import CliRunner
 
 from graphlint.declarations import DeclarationError
 from graphlint.validation import (
+    campaign,
     cases,
     command,
+    measures,
     others,
     outcome,
     page,
@@ -584,6 +586,34 @@ def test_a_tool_that_is_missing_says_so(tmp_path: Path) -> None:
 
     assert others._missing(said("liveness")) == "not in torch 2.11.0"
     assert others._missing(said("memory-debug")) == "not installed"
+
+
+# ---- the campaign
+
+
+def test_a_campaign_without_a_device_measures_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(runner, "device", lambda: {"error": "torch is not installed"})
+    assert campaign.main(["--report", str(tmp_path / "record")]) == 2
+    assert capsys.readouterr().err == "nothing was measured: torch is not installed\n"
+    assert not (tmp_path / "record").exists()
+
+
+def test_a_campaign_runs_what_the_devices_allow_and_fails_where_the_audit_misses_a_pointer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_case(tmp_path / "fixtures")
+    write_case(tmp_path / "fixtures", name="pair", toml="devices = 2\n" + TOML)
+    monkeypatch.setattr(runner, "device", lambda: DEVICE)
+    monkeypatch.setattr(others, "reported", lambda _case, _place: dict.fromkeys(others.MEANS, "-"))
+    arguments = ["--fixtures", str(tmp_path / "fixtures"), "--report", str(tmp_path / "record")]
+    for found in (True, False):
+        told = {"found": {"x": found}, "all": found}
+        monkeypatch.setattr(measures, "measured", lambda told=told: told)
+        assert campaign.main(arguments) == (0 if found else 1)
+        assert set(record.read_tools(tmp_path / "record")["cases"]) == {"some-rule/one"}
+        assert record.read_tools(tmp_path / "record")["pointers"]["found"] == {"x": found}
 
 
 # ---- the command
