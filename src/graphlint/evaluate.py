@@ -161,7 +161,8 @@ class Behaviors:
             return False
         me = f"${built.receiver}"
         return any(
-            isinstance(node, b.Touches) and node.fresh and node.places and node.places[0][0] == me for node in b.walk(built.node)
+            isinstance(node, b.Touches) and node.fresh and node.places and node.places[0][0] == me
+            for node in b.walk(built.node)
         )
 
     def is_built(self, name: str) -> bool:
@@ -771,7 +772,10 @@ class _Frame:
             kept = {
                 origin
                 for each in b.walk(node)
-                if isinstance(each, b.Touches) and each.fresh and each.places and not each.places[0][0].startswith(("@", "%"))
+                if isinstance(each, b.Touches)
+                and each.fresh
+                and each.places
+                and not each.places[0][0].startswith(("@", "%"))
                 for origin in each.fresh
             }
             returns = replace(returns, fresh=tuple(origin for origin in returns.fresh if origin not in kept))
@@ -995,6 +999,7 @@ class _Frame:
                 key = self.value(index)
                 if not (isinstance(index, flow.Op) and index.op == "Slice"):
                     self.touch("add", container.places, container.slot, span, value, key=key)
+                    self.filled(base, container, value)
                 elif "empty" in value.tags:
                     self.touch("clear", container.places, container.slot, span, held=container.types)
             case flow.Group(items=items):
@@ -1005,12 +1010,18 @@ class _Frame:
             case flow.Op(op="*", operands=operands):
                 self.bind(operands[0], replace(value, items=None), span)
 
+    def filled(self, base: Expr, container: Value, item: Value) -> None:
+        """A local container that an item was put into is not empty any more, and holds what was put in."""
+        if not isinstance(base, flow.Name) or base.id not in self.env or not self.emitting:
+            return
+        kinds = [t for t in container.types if t.name in CONTAINERS] or [Type("dict")]
+        types = tuple(Type(t.name, tuple(dict.fromkeys((*t.items, *item.types)))[:WIDEST]) for t in kinds)
+        self.env[base.id] = replace(container, types=types, tags=container.tags - {"empty"}, items=None)
+
     @staticmethod
     def part(value: Value, index: int, span: Span) -> Value:
         """Item of a value that is unpacked."""
-        types = tuple(
-            t.items[index] for t in value.types if t.name == "tuple" and len(t.items) > index
-        )
+        types = tuple(t.items[index] for t in value.types if t.name == "tuple" and len(t.items) > index)
         tags = value.tags & {"captured", "stream"}
         reads = frozenset(_sources(value))
         return Value(((f"@{span.start}.{index}",),), types, tags=tags, reads=reads, fresh=value.fresh)
@@ -1025,7 +1036,18 @@ class _Frame:
         held: tuple[Type, ...] = (),
         key: Value | None = None,
     ) -> None:
-        tags = value.tags & {"none", "empty", "true", "false", "tensor", "captured", "graph", "pool", "mempool", "minted"}
+        tags = value.tags & {
+            "none",
+            "empty",
+            "true",
+            "false",
+            "tensor",
+            "captured",
+            "graph",
+            "pool",
+            "mempool",
+            "minted",
+        }
         if self.emitting and slot is not None and how in ("write", "add"):
             notes = self.all.note(slot)
             notes.tags |= tags & _HELD
@@ -1054,7 +1076,9 @@ class _Frame:
         if isinstance(scope.context, flow.Choice):
             choice = scope.context
             test = self.test(choice.test)
-            then, other = (self.nodes(lambda c=c: self.scope(scope._replace(context=c))) for c in (choice.then, choice.other))
+            then, other = (
+                self.nodes(lambda c=c: self.scope(scope._replace(context=c))) for c in (choice.then, choice.other)
+            )
             self.emit(b.Either(test, then, other, choice.span))
             return
         if isinstance(scope.context, flow.Call):
@@ -1085,7 +1109,9 @@ class _Frame:
             if scope.target is not None:
                 self.bind(scope.target, self._yielded(last, value), scope.span)
             managers = [each for each in map(self.all.built, last.behaviors) if each is not None]
-            own_pool, captures = (any(each) for each in ([m.yields_in_pool for m in managers], [m.yields_in_capture for m in managers]))
+            own_pool, captures = (
+                any(each) for each in ([m.yields_in_pool for m in managers], [m.yields_in_capture for m in managers])
+            )
             self.in_pool += own_pool
             self.in_capture += captures
             body = self.nodes(lambda: self.run(scope.body))
@@ -1103,7 +1129,9 @@ class _Frame:
             if scope.target is not None:
                 self.bind(scope.target, entered if entered.types else value, scope.span)
             body = self.nodes(lambda: self.run(scope.body))
-            final = self.nodes(lambda: self.call_functions((Bound(leave, value),), (), (), span)) if leave else b.NOTHING
+            final = (
+                self.nodes(lambda: self.call_functions((Bound(leave, value),), (), (), span)) if leave else b.NOTHING
+            )
             self.emit(b.Guarded(body, (), b.NOTHING, final, scope.span))
             return
         if isinstance(scope.context, flow.Call) and self._last(scope.context.callee) == "closing" and args:
@@ -1192,9 +1220,9 @@ class _Frame:
             case flow.Op(op="is" | "is not" | "==" | "!=" as op, operands=(left, right)):
                 result = self.comparison(left, right, expr.span)
                 return negated(result) if op in ("is not", "!=") else result
-            case flow.Op(op=">" | "<" | ">=" | "<=" as op, operands=(flow.Call() as left, flow.Lit(value=0 | 1 as n))) if (
-                self._last(left.callee) == "len" and left.args
-            ):
+            case flow.Op(
+                op=">" | "<" | ">=" | "<=" as op, operands=(flow.Call() as left, flow.Lit(value=0 | 1 as n))
+            ) if self._last(left.callee) == "len" and left.args:
                 test = self.truth(self.value(left.args[0]), expr.span)
                 return test if (op, n) in ((">", 0), (">=", 1)) else negated(test)
             case flow.Call() if self._last(expr.callee) == "bool" and len(expr.args) == 1:
@@ -1218,7 +1246,12 @@ class _Frame:
                 return test if truth else negated(test)
             case (flow.Call(args=(argument,)) as call, flow.Lit(value=0)) if self._last(call.callee) == "len":
                 return negated(self.truth(self.value(argument), span))
-        if isinstance(left, flow.Attr) and left.name == "type" and isinstance(right, flow.Lit) and right.value == "cuda":
+        if (
+            isinstance(left, flow.Attr)
+            and left.name == "type"
+            and isinstance(right, flow.Lit)
+            and right.value == "cuda"
+        ):
             self.value(left)
             return DEVICE
         one, other = self.value(left), self.value(right)
@@ -1583,7 +1616,9 @@ class _Frame:
             self.emit(b.Repeat(node, b.NOTHING, iterable.places[:1], expr.span))
         element = union(values)
         kind = "iterator" if expr.kind == "generator" else expr.kind
-        result = Value(((f"@{expr.span.start}",),), (Type(kind, element.types),), each=element, tags=element.tags & {"captured"})
+        result = Value(
+            ((f"@{expr.span.start}",),), (Type(kind, element.types),), each=element, tags=element.tags & {"captured"}
+        )
         return self.made_of(values, result)
 
     def function_value(self, name: str) -> Value:
@@ -1688,10 +1723,10 @@ class _Frame:
                 items = self.value(one)
                 self.mapped(self.value(function), items, expr)
                 return items
-            case ("ref" | "WeakMethod"), (one, *_):
+            case (("ref" | "WeakMethod"), (one, *_)):
                 value = self.value(one)
                 return Value(types=(Type("ref", value.types),), calls=value.calls, each=value)
-            case ("staticmethod" | "classmethod"), (one,):
+            case (("staticmethod" | "classmethod"), (one,)):
                 return self.value(one)
             case "import_module", (one,) if (literal := self.value(one).literal) is not None:
                 return self.of_symbol(self.project.resolve(literal))
@@ -1703,7 +1738,11 @@ class _Frame:
             case (_, (one, *_)) if name in ("sorted",):
                 return self.value(one)
             case (_, ()) if name in _SAME and not expr.keywords:
-                return Value(((f"@{expr.span.start}",),), (Type(name if name in CONTAINERS else "list"),), tags=frozenset(("empty",)))
+                return Value(
+                    ((f"@{expr.span.start}",),),
+                    (Type(name if name in CONTAINERS else "list"),),
+                    tags=frozenset(("empty",)),
+                )
         return None
 
     def mapped(self, function: Value, items: Value, expr: flow.Call) -> Value:
@@ -1786,7 +1825,9 @@ class _Frame:
             result.append(Type(GRAPH) if GRAPH in names else t)
         return result
 
-    def subject(self, of: str, receiver: Value, args: Sequence[Value], keywords: Mapping[str, Value], span: Span) -> Value:
+    def subject(
+        self, of: str, receiver: Value, args: Sequence[Value], keywords: Mapping[str, Value], span: Span
+    ) -> Value:
         """What an effect is about."""
         if of == "self":
             return receiver
@@ -1801,7 +1842,9 @@ class _Frame:
             return next(iter(keywords.values()), NOTHING_KNOWN) if index == 0 else NOTHING_KNOWN
         if "." in of:
             place = store_place(of)
-            return Value((place,), slot=(place[0].partition(":")[2] if place[0].startswith("class:") else place[0], place[1]))
+            return Value(
+                (place,), slot=(place[0].partition(":")[2] if place[0].startswith("class:") else place[0], place[1])
+            )
         return keywords.get(of, NOTHING_KNOWN)
 
     def invoke(
@@ -1845,14 +1888,18 @@ class _Frame:
             return Value(test=negated(DEVICE), types=(Type("bool"),))
         symbol = callee.symbol
         if symbol is not None and symbol.kind == "external" and name.lstrip("_")[:1].isupper() and not callee.places:
-            made = Value(((f"@{span.start}",),), (Type(symbol.name),), fields=dict(keywords), tags=frozenset(("object",)))
+            made = Value(
+                ((f"@{span.start}",),), (Type(symbol.name),), fields=dict(keywords), tags=frozenset(("object",))
+            )
             return self.made_of((*args, *keywords.values()), self.by_name(name, made, span))
         if symbol is None and isinstance(expr.callee, flow.Attr):
             sole = self.siblings.get(name) or self.project.sole_method(name)
             if sole is not None:
                 owner = replace(receiver, types=(Type(sole[0]),))
                 candidates = [sole[1], *self.project.overriders(sole[0], name)]
-                return self.call_functions(tuple(Bound(c, owner) for c in candidates[:WIDEST]), args, tuple(keywords.items()), span)
+                return self.call_functions(
+                    tuple(Bound(c, owner) for c in candidates[:WIDEST]), args, tuple(keywords.items()), span
+                )
         return self.unresolved_call(name, receiver, args, keywords, expr, callee)
 
     def instance_call(self, callee: Value) -> tuple[Bound, ...]:
@@ -1873,9 +1920,20 @@ class _Frame:
             self.siblings.setdefault(function.facts.name, (bound.receiver.types[0].name, bound.function))
 
     def unresolved_call(
-        self, name: str, receiver: Value, args: Sequence[Value], keywords: Mapping[str, Value], expr: flow.Call, callee: Value
+        self,
+        name: str,
+        receiver: Value,
+        args: Sequence[Value],
+        keywords: Mapping[str, Value],
+        expr: flow.Call,
+        callee: Value,
     ) -> Value:
-        torch = callee.symbol is not None and callee.symbol.name.partition(".")[0] in ("torch", "builtins", "gc", "logging")
+        torch = callee.symbol is not None and callee.symbol.name.partition(".")[0] in (
+            "torch",
+            "builtins",
+            "gc",
+            "logging",
+        )
         subject = ""
         if isinstance(expr.callee, flow.Attr):
             subject = self._last(expr.callee.base) or (receiver.slot[1] if receiver.slot else "")
@@ -1883,7 +1941,15 @@ class _Frame:
         if effect is not None:
             slot = receiver.slot
             self.emit(
-                b.Happens(effect, receiver.places, slot, expr.span, self.label(expr), "instance" if slot else "process", by_name=True)
+                b.Happens(
+                    effect,
+                    receiver.places,
+                    slot,
+                    expr.span,
+                    self.label(expr),
+                    "instance" if slot else "process",
+                    by_name=True,
+                )
             )
         if not torch and name:
             self.unresolved.append((self.label(expr), expr.span))
@@ -1892,12 +1958,16 @@ class _Frame:
             self.aliases[(f"@{expr.span.start}", key)] = value.places
         symbol = callee.symbol.name if callee.symbol is not None else ""
         if symbol == "torch.device" and args:
-            return self.made_of(args, Value(((f"@{expr.span.start}",),), (Type("torch.device"),), literal=args[0].literal))
+            return self.made_of(
+                args, Value(((f"@{expr.span.start}",),), (Type("torch.device"),), literal=args[0].literal)
+            )
         result = self.by_name(name, Value(((f"@{expr.span.start}",),), fields=fields), expr.span)
         named = self.vocabulary.names.is_stream(name)
         result = self.made_of((receiver, *args, *keywords.values()), replace(result, tags=result.tags | named))
         if isinstance(expr.callee, flow.Attr) and receiver.fresh and name not in _TO_HOST:
-            return replace(result, fresh=receiver.fresh, tags=result.tags | receiver.tags & {"tensor"}, types=receiver.types)
+            return replace(
+                result, fresh=receiver.fresh, tags=result.tags | receiver.tags & {"tensor"}, types=receiver.types
+            )
         return result if result.fresh and result.fresh[0].by_name else replace(result, fresh=())
 
     def by_name(self, name: str, value: Value, span: Span) -> Value:
@@ -1910,7 +1980,9 @@ class _Frame:
         """A new tensor; on the host it is no device memory, and from a memory pool of its own it is nobody's."""
         place = ((f"@{span.start}",),)
         device = keywords.get("device", NOTHING_KNOWN).literal
-        if (device or "").partition(":")[0] in ("cpu", "meta") or "true" in keywords.get("pin_memory", NOTHING_KNOWN).tags:
+        if (device or "").partition(":")[0] in ("cpu", "meta") or "true" in keywords.get(
+            "pin_memory", NOTHING_KNOWN
+        ).tags:
             return Value(place, (Type(TENSOR),))
         result = self.made_of((*args, *keywords.values()), Value(place, (Type(TENSOR),), tags=frozenset(("tensor",))))
         fresh = (Origin(self.entry.name, span),) if not self.in_pool else ()
@@ -2012,7 +2084,9 @@ class _Frame:
         if name in _KEEPERS and args and (kinds or receiver.slot is not None or name in ("append", "setdefault")):
             if name == "setdefault":
                 missing = negated(self.compare("in", (receiver,), span))
-                added = self.nodes(lambda: self.touch("add", receiver.places, receiver.slot, span, args[-1], key=args[0]))
+                added = self.nodes(
+                    lambda: self.touch("add", receiver.places, receiver.slot, span, args[-1], key=args[0])
+                )
                 self.emit(b.Either(missing, added, b.NOTHING, span))
             else:
                 self.touch("add", receiver.places, receiver.slot, span, args[-1])
@@ -2109,11 +2183,18 @@ class _Frame:
             return Value(test=CAPTURING, types=(Type("bool"),))
         if result.test is None and result.tags & _CONSTANTS != result.tags or len(results) > 1:
             pass
-        if result.test is None and not result.places and result.symbol is None and not result.tags & {"pool", "graph", "object"}:
+        if (
+            result.test is None
+            and not result.places
+            and result.symbol is None
+            and not result.tags & {"pool", "graph", "object"}
+        ):
             result = replace(result, test=("returned", identity))
         return result
 
-    def variant(self, function: FunctionEntry, bound: Bound, bindings: Mapping[str, Value]) -> dict[str, tuple[Type, ...]]:
+    def variant(
+        self, function: FunctionEntry, bound: Bound, bindings: Mapping[str, Value]
+    ) -> dict[str, tuple[Type, ...]]:
         """Types of arguments that decide what the callee does: the receiver's own class, and parameters without annotation."""
         types: dict[str, tuple[Type, ...]] = {}
         for index, param in enumerate(function.facts.params):
@@ -2175,7 +2256,7 @@ class _Frame:
         if value.fresh:
             value = replace(value, fresh=() if kept else tuple(self.passed_on(origin, span) for origin in value.fresh))
         declared = self.project.annotation(function.module, function.facts.returns)
-        if not value.types and declared:
+        if declared and all(t.name in CONTAINERS and not t.items for t in value.types):
             value = replace(value, types=declared)
         if not value.types and built is not None and not function.is_context_manager:
             value = replace(value, types=self.all.return_value(bound.function).types)
@@ -2195,6 +2276,11 @@ def _passed(value: Value) -> tuple[Place, ...]:
     for tag in ("none", "true", "false"):
         if tag in value.tags:
             return ((f"!{tag}",),)
+    if value.test is not None and not value.places:
+        if implies_capture(value.test):
+            return (("!capturing",),)
+        if excludes_capture(value.test):
+            return (("!eager",),)
     if value.symbol is not None and value.symbol.kind == "class":
         return ((f"class:{value.symbol.name}",),)
     return value.places
@@ -2224,7 +2310,9 @@ def _rebased(value: Value, bindings: Mapping[str, Value], span: Span, depth: int
         return replace(inherited, test=inherited.test or test)
     reads = _rebased_reads(value.reads, bindings)
     fields = {name: _rebased(each, bindings, span, depth + 1) for name, each in value.fields.items()}
-    items = tuple(_rebased(each, bindings, span, depth + 1) for each in value.items) if value.items is not None else None
+    items = (
+        tuple(_rebased(each, bindings, span, depth + 1) for each in value.items) if value.items is not None else None
+    )
     each = _rebased(value.each, bindings, span, depth + 1) if value.each is not None else None
     unique = tuple(dict.fromkeys(places))[:WIDEST]
     return replace(value, places=unique, fields=fields, items=items, test=test, each=each, reads=reads)
@@ -2262,6 +2350,20 @@ def _asks_capture(tests: Sequence[Test]) -> bool:
     """Whether a function returns whether the stream is being captured, but for where it knows that it is not."""
     said = [test for test in tests if test != FALSE]
     return bool(said) and all(map(implies_capture, said))
+
+
+def excludes_capture(test: Test) -> bool:
+    """Whether a test can be true only while the stream is not being captured."""
+    match test:
+        case ("not", ("atom", "capturing", _)):
+            return True
+        case ("not", ("or", *inner)):
+            return any(each == CAPTURING or excludes_capture(negated(each)) for each in inner)
+        case ("and", *inner):
+            return any(map(excludes_capture, inner))
+        case ("or", *inner):
+            return all(map(excludes_capture, inner))
+    return False
 
 
 def implies_capture(test: Test) -> bool:
@@ -2378,7 +2480,9 @@ def _targets(target: Expr, value: Expr, how: str) -> Iterator[tuple[str, Expr, s
                 and value.callee.name == "items"
                 and len(items) == 2
             ):
-                yield from _targets(items[1], flow.Call(flow.Attr(value.callee.base, "values", span), (), (), span), how)
+                yield from _targets(
+                    items[1], flow.Call(flow.Attr(value.callee.base, "values", span), (), (), span), how
+                )
                 return
             for index, item in enumerate(items):
                 yield from _targets(item, flow.Item(value, flow.Lit(index, span), span), how)

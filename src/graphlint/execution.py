@@ -144,6 +144,23 @@ class _Scope:
             return [final for each in whole for final in self._aliased((*each, *place[1:]), depth + 1)]
         return (place,)
 
+    def left(self, config: Config) -> Config:
+        """The configuration once this activation has ended: what was known of its local objects says nothing any more."""
+        kept = {place[0] for places in self.aliases.values() for place in places}
+        facts = frozenset(
+            known
+            for known in config.facts
+            if not (place := known[0][1])
+            or (place != RESULT and (place[0] in kept or self._since(place[0]) < self.serial))
+        )
+        return config if len(facts) == len(config.facts) else config._replace(facts=facts)
+
+    @staticmethod
+    def _since(root: str) -> int:
+        """The serial of the activation that a place's root belongs to; 0 for those of the run's root."""
+        serial = root.rpartition("#")[2] if "#" in root else ""
+        return int(serial) if serial.isdigit() else 0
+
     def returns(self, call: b.Calls, caller: _Scope) -> None:
         """What this activation makes and returns is what the call gives its caller."""
         made = [each for each in self.behavior.returns.places if each[0].startswith("@")]
@@ -379,10 +396,11 @@ class Execution:
             known = []
             for config in ended:
                 value = config.fact(("true", RESULT))
-                config = _forget(config, RESULT)
+                config = inner.left(config)
                 known.append(_learn(config, atom, value) if value is not None else _without(config, atom))
             _add(out, {"next": known})
-            _add(out, {kind: each for kind, each in result.items() if kind in ("raise", "break", "continue") and each})
+            for kind in ("raise", "break", "continue"):
+                _add(out, {kind: [inner.left(config) for config in result.get(kind, ())]})
         if not ran:
             if body is not None:
                 return self._node(body[0], body[1], configs)
@@ -438,13 +456,16 @@ class Execution:
                 if len(places) != 1:
                     return configs, configs
                 root = places[0]
+                if root[0] in ("!capturing", "!eager") and kind == "true":
+                    yes, no = self._ask(("capturing", ()), configs, learn=True)
+                    return (yes, no) if root[0] == "!capturing" else (no, yes)
                 if root[0].startswith("!") and len(root) == 1:
                     truth = {
                         "!none": {"none": True, "true": False},
                         "!true": {"none": False, "true": True},
                         "!false": {"none": False, "true": False},
                     }
-                    known = truth[root[0]].get(kind)
+                    known = truth.get(root[0], {}).get(kind)
                     if known is not None:
                         return (configs, []) if known else ([], configs)
                     return configs, configs
