@@ -16,18 +16,211 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from graphlint import codemod
+from graphlint import behavior as b
+from graphlint import codemod, flow
 from graphlint.edits import Applicability, Edit, Fix
-from graphlint.findings import Finding, Suspect
+from graphlint.effects import Effect
+from graphlint.execution import Event
+from graphlint.findings import MAX_STEPS, Finding, Precision, Severity, Step, Suspect
+from graphlint.keeping import Runs, Store, asks_capture, is_miss, read_by, related, stores
 from graphlint.source import Span
 from graphlint.summaries import Analysis
+from graphlint.typestate import place_text, step
+from graphlint.values import Test
 
 _TEST = "torch.cuda.is_current_stream_capturing"
 
 
 def suspects(analysis: Analysis) -> Iterator[Suspect]:
-    """Nothing yet: the analysis fills in what the module's docstring lists."""
-    return iter(())
+    """Stores of memory that is allocated while a stream is captured.
+
+    Three kinds of evidence: the store is come to inside a capture that the project begins; the key that it is stored under
+    names the stream, which is new in a capture; or a test of the capture lets it happen there and nowhere else.
+    """
+    found = stores(analysis)
+    runs = Runs(analysis, found)
+    best: dict[tuple[str, Span], Suspect] = {}
+    for suspect in (
+        *_inside_captures(analysis, runs, found),
+        *_by_stream(analysis, runs, found),
+        *_behind_tests(analysis, runs, found),
+    ):
+        place = (suspect.path, suspect.at)
+        if place not in best or _rank(suspect) < _rank(best[place]):
+            best[place] = suspect
+    yield from (best[place] for place in sorted(best))
+
+
+def _rank(suspect: Suspect) -> tuple[int, int]:
+    return (0 if suspect.severity is Severity.ERROR else 1, len(suspect.trace))
+
+
+def _inside_captures(analysis: Analysis, runs: Runs, found: tuple[Store, ...]) -> Iterator[Suspect]:
+    """Misses that are come to in the block of a capture, however deep in what it calls."""
+    known = {id(store): store for store in found}
+    for root in analysis.roots():
+        captures = [node for node in b.walk(root.node) if isinstance(node, b.Happens) and node.effect is Effect.CAPTURE]
+        if not captures and not root.calls_in_capture:
+            continue
+        for identity, event in (runs.reached(root, capturing=None) or {}).items():
+            store = known[identity]
+            if _is_record(analysis, store) or event.in_constructor or not is_miss(analysis, store):
+                continue
+            if not runs.survives(root, store, capturing=None):
+                continue
+            own = len(event.stack) == len(store.event.stack)
+            severity = Severity.ERROR if own and captures else Severity.WARNING
+            yield _suspect(analysis, store, severity, _way_in(analysis, root, event))
+
+
+def _by_stream(analysis: Analysis, runs: Runs, found: tuple[Store, ...]) -> Iterator[Suspect]:
+    """Misses of a table that has an entry for each stream: the stream of a capture has none."""
+    for store in found:
+        if not _names_stream(analysis, store) or not is_miss(analysis, store) or store.event.in_constructor:
+            continue
+        reached = runs.reached(store.root, capturing=True)
+        if reached is None or (id(store) in reached and runs.survives(store.root, store, capturing=True)):
+            yield _suspect(analysis, store, Severity.WARNING, (), Precision.MEDIUM)
+
+
+def _behind_tests(analysis: Analysis, runs: Runs, found: tuple[Store, ...]) -> Iterator[Suspect]:
+    """Stores that happen in a capture and are avoided outside of one."""
+    for store in found:
+        if store.event.in_constructor or _is_record(analysis, store) or store.event.places[0][0].startswith("@"):
+            continue
+        if store.node.how == "add" and store.node.key is None and not is_miss(analysis, store):
+            continue  # kept for good in a list, and never given out again
+        if not any(isinstance(node, b.Either) and asks_capture(node.test) for node in b.walk(store.root.node)):
+            continue
+        inside = runs.reached(store.root, capturing=True)
+        outside = runs.reached(store.root, capturing=False)
+        if inside is not None and outside is not None and id(store) in inside and id(store) not in outside:
+            yield _suspect(analysis, store, Severity.ERROR, ())
+
+
+def _is_record(analysis: Analysis, store: Store) -> bool:
+    """Whether the memory goes into a record that holds the graph itself, and dies with it."""
+    slot = store.node.slot
+    return slot is not None and "[*]" in store.event.places[0] and "graph" in analysis.owns(slot[0])
+
+
+def _names_stream(analysis: Analysis, store: Store) -> bool:
+    key = store.node.key
+    if key is None:
+        return False
+    given = {(store.function, param) for function, param in analysis.behaviors.streams if function == store.function}
+    read = {place[0][1:] for value in (key, *(key.items or ())) for place in (*value.places, *value.reads) if len(place) == 1}
+    values = (key, *(key.items or ()))
+    return any("stream" in value.tags for value in values) or any((store.function, name) in given for name in read)
+
+
+def _way_in(analysis: Analysis, root: b.Behavior, event: Event) -> tuple[Step, ...]:
+    """The capture, and the calls that lead from its block to the store."""
+    steps: list[Step] = []
+    inside = [node for node in b.walk(root.node) if isinstance(node, b.Happens) and node.effect is Effect.CAPTURE]
+    source = analysis.project.functions[root.function].module.source
+    if inside:
+        before = [node for node in inside if node.span.start <= event.stack[0].span.start] or inside[:1]
+        steps.append(Step(source.path, before[-1].span, Effect.CAPTURE.value, f"a capture begins: {before[-1].label}"))
+    for frame in event.stack[:-1]:
+        module = analysis.project.functions[frame.function].module
+        text = " ".join(module.source.text(frame.span).split())[:60]
+        steps.append(Step(module.source.path, frame.span, "call", f"captured code calls {text}"))
+    return tuple(steps)
+
+
+def _suspect(
+    analysis: Analysis, store: Store, severity: Severity, way: tuple[Step, ...], precision: Precision | None = None
+) -> Suspect:
+    entry = analysis.project.functions[store.function]
+    path = entry.module.source.path
+    origin = store.origin
+    at = origin.span if origin is not None else store.span
+    steps = [*way[-(MAX_STEPS - 3) :]]
+    within = next((each.within or each for each in store.origins), None)
+    if within is not None:
+        made = analysis.project.functions[within.function].module.source
+        text = " ".join(made.text(within.span).split())[:60]
+        steps.append(Step(made.path, within.span, Effect.WS_ALLOC.value, f"memory is allocated: {text}"))
+    kept = step(analysis, store.event._replace(effect=Effect.WS_ALLOC), 0)
+    steps.append(kept)
+    values = {"place": _kept_in(analysis, store)}
+    before = _first_of_miss(analysis, store, at)
+    if before is not None:
+        values["before"] = f"{before.start}-{before.end}"
+    if not is_miss(analysis, store):
+        values["unconditional"] = "yes"
+    test = _own_test(analysis, store)
+    if test is not None:
+        values["capturing"] = test
+    if precision is None and store.by_name:
+        precision = Precision.MEDIUM
+    return Suspect("capture-alloc", path, entry.facts.span, at, tuple(steps), values, severity, precision)
+
+
+def _kept_in(analysis: Analysis, store: Store) -> str:
+    if store.is_memo:
+        return f"the cache of {store.function.rpartition('.')[2]}"
+    return place_text(store.event.places[0], analysis, store.root)
+
+
+def _own_test(analysis: Analysis, store: Store) -> str | None:
+    """A function of the same module that says, without arguments, whether the stream is being captured."""
+    module = analysis.project.functions[store.function].module
+    for name, symbol in module.scope.items():
+        target = analysis.project.resolve(symbol.name) if symbol.kind == "import" else symbol
+        built = analysis.behaviors.built(target.name) if target.kind == "function" else None
+        if built is None or not built.asks_capture:
+            continue
+        params = analysis.project.functions[target.name].facts.params
+        if name and all(param.default is not None for param in params):
+            return target.name
+    return None
+
+
+def _first_of_miss(analysis: Analysis, store: Store, at: Span) -> Span | None:
+    """The first statement that runs only where the memory is missing; None where it is the allocation's own."""
+    entry = analysis.project.functions[store.function]
+    misses = {
+        node.span
+        for node in b.walk(store.root.node)
+        if isinstance(node, b.Either) and _asks_for(node.test, store)
+    }
+    first = _first_in(entry.lowered.flow, at, misses)
+    return None if first is None or first.contains(at) else first
+
+
+def _asks_for(test: Test, store: Store) -> bool:
+    return any(related(read, place) for read in read_by(test) for place in store.event.places)
+
+
+def _first_in(body: flow.Flow, at: Span, misses: set[Span]) -> Span | None:
+    """The first statement in a branch of one of these tests, or behind one of them that leaves, on the way to a place."""
+    match body:
+        case flow.Seq(items=items):
+            for index, item in enumerate(items):
+                if _span(item).contains(at):
+                    left = [i for i, other in enumerate(items[:index]) if isinstance(other, flow.Alt) and other.span in misses]
+                    return _span(items[left[-1] + 1]) if left else _first_in(item, at, misses)
+        case flow.Alt(then=then, other=other, span=span):
+            branch = next((each for each in (then, other) if each != flow.NOTHING and _span(each).contains(at)), None)
+            if branch is not None:
+                return _span(_head(branch)) if span in misses else _first_in(branch, at, misses)
+        case flow.Star() | flow.Scope() | flow.Try():
+            for child in flow.children(body):
+                if child != flow.NOTHING and _span(child).contains(at):
+                    return _first_in(child, at, misses)
+    return None
+
+
+def _head(body: flow.Flow) -> flow.Flow:
+    return body.items[0] if isinstance(body, flow.Seq) else body
+
+
+def _span(body: flow.Flow) -> Span:
+    if isinstance(body, flow.Seq):
+        return Span(_span(body.items[0]).start, _span(body.items[-1]).end) if body.items else Span(0, 0)
+    return body.span
 
 
 def confirm(suspect: Suspect, module: codemod.Module) -> Finding | None:
