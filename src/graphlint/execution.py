@@ -147,11 +147,16 @@ class _Scope:
     def left(self, config: Config) -> Config:
         """The configuration once this activation has ended: what was known of its local objects says nothing any more."""
         kept = {place[0] for places in self.aliases.values() for place in places}
+        mine = f"{self.behavior.function}@"
         facts = frozenset(
             known
             for known in config.facts
             if not (place := known[0][1])
-            or (place != RESULT and (place[0] in kept or self._since(place[0]) < self.serial))
+            or (
+                place != RESULT
+                and (place[0] in kept or self._since(place[0]) < self.serial)
+                and not (known[0][0] == "returned" and place[0].startswith(mine))
+            )
         )
         return config if len(facts) == len(config.facts) else config._replace(facts=facts)
 

@@ -112,9 +112,7 @@ def _pools(analysis: Analysis, methods: list[Behavior]) -> list[Place]:
 class _Runs:
     """Sequences of public calls for one class and one pool."""
 
-    def __init__(
-        self, analysis: Analysis, rule: Rule, owner: str, methods: list[Behavior], pool: Place
-    ) -> None:
+    def __init__(self, analysis: Analysis, rule: Rule, owner: str, methods: list[Behavior], pool: Place) -> None:
         assert rule.automaton is not None
         self.analysis = analysis
         self.automaton = rule.automaton
@@ -156,12 +154,20 @@ class _Runs:
         except Exhausted:
             self.analysis.exhausted.add(method.function)
             return []
-        return self.distinct([config for each in outcome.values() for config in each])
+        return self.distinct([self.lasting(method, config) for each in outcome.values() for config in each])
+
+    @staticmethod
+    def lasting(method: Behavior, config: Config) -> Config:
+        """The configuration between two calls: only the object's attributes and shared places are still there."""
+        roots = (f"${method.receiver}", *_SHARED)
+        return config._replace(facts=frozenset(known for known in config.facts if known[0][1] and known[0][1][0].startswith(roots)))
 
     @staticmethod
     def forgotten(config: Config) -> Config:
         """The configuration for a new object: what was known of the old one's attributes says nothing."""
-        facts = frozenset((atom, v) for atom, v in config.facts if not (atom[1] and atom[1][0].startswith(("$", "@", "%"))))
+        facts = frozenset(
+            (atom, v) for atom, v in config.facts if not (atom[1] and atom[1][0].startswith(("$", "@", "%")))
+        )
         return config._replace(facts=facts)
 
     @staticmethod
@@ -284,7 +290,9 @@ def _known(analysis: Analysis, slot: Slot | None) -> dict[str, str]:
     minted = [(root, node) for root, node in writes if "pool" in node.tags]
     if any(_is_lazy(analysis, root, node) for root, node in minted):
         values["lazy"] = "yes"
-    values["mints"] = json.dumps([_place(analysis, root.function, node.span) for root, node in minted if "minted" in node.tags])
+    values["mints"] = json.dumps(
+        [_place(analysis, root.function, node.span) for root, node in minted if "minted" in node.tags]
+    )
     if kind != "instance":
         values["reads"] = json.dumps(list(_reads(analysis, slot)))
     return values
@@ -310,7 +318,8 @@ def _is_lazy(analysis: Analysis, root: Behavior, node: b.Touches) -> bool:
     if root.function.endswith(".__init__") and not _is_shared(node):
         return False
     return any(
-        isinstance(each, b.Either) and node in list(b.walk(each)) and _asks_for(each.test, node) for each in b.walk(root.node)
+        isinstance(each, b.Either) and node in list(b.walk(each)) and _asks_for(each.test, node)
+        for each in b.walk(root.node)
     )
 
 
@@ -370,7 +379,8 @@ def _survivors(analysis: Analysis, death: Event) -> bool:
     if slot is None:
         return False
     return any(
-        owner == slot[0] and "captured" in analysis.holds((owner, name)) for owner, name in list(analysis.behaviors.slots)
+        owner == slot[0] and "captured" in analysis.holds((owner, name))
+        for owner, name in list(analysis.behaviors.slots)
     )
 
 
@@ -436,7 +446,9 @@ def _sources(analysis: Analysis, slot: Slot) -> set[Slot]:
 
 def _is_retained(analysis: Analysis, slot: Slot) -> bool:
     """Whether a pool object is kept beside the handle, for as long: then the pool always has a user."""
-    return any(owner == slot[0] and "mempool" in analysis.holds((owner, name)) for owner, name in analysis.behaviors.slots)
+    return any(
+        owner == slot[0] and "mempool" in analysis.holds((owner, name)) for owner, name in analysis.behaviors.slots
+    )
 
 
 def _is_anchored(analysis: Analysis, slot: Slot) -> bool:
