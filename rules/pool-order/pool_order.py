@@ -26,15 +26,15 @@ from graphlint.codemod import (
     Tree,
     Unit,
     Uses,
-    clash,
     confirmed,
     exclusive,
     is_passive,
     is_pure,
-    overlap,
     reference,
+    swap,
     units,
     uses,
+    with_supply,
 )
 from graphlint.edits import Applicability, Edit, Fix
 from graphlint.findings import Finding, Suspect
@@ -148,7 +148,7 @@ def _move(
     target = targets.pop()
     moved: set[Unit] = set()
     for _, holder, between in filter(None, meetings):
-        chosen = _with_supply(holder, between)
+        chosen = with_supply(holder, between)
         if chosen is None:
             return ()
         moved.update(chosen)
@@ -164,7 +164,7 @@ def _move(
             first, last = (tree.source.row(offset) for offset in tree.spans[unit])
             conditions.append(f"rows {first} to {last} do more than release, and now run before the pool is erased")
         for other in dict.fromkeys(passed):
-            if tree.spans[other].start < tree.spans[unit].start and not _swap(tree, used, other, conditions):
+            if tree.spans[other].start < tree.spans[unit].start and not swap(tree, used, other, conditions):
                 return ()
     rewrite = Rewrite(tree)
     rewrite.move_before(order, target)
@@ -199,41 +199,3 @@ def _meeting(tree: Tree, erase: Unit, release: Unit) -> tuple[Unit, Unit, list[U
     statements = list(units(block))
     first, last = statements.index(one[depth][1]), statements.index(holder)
     return target, holder, statements[first:last]
-
-
-def _with_supply(release: Unit, between: Sequence[Unit]) -> list[Unit] | None:
-    """The release and the imports and plain assignments between that it reads; None where it reads more than those."""
-    chosen = [release]
-    for unit in reversed(between):
-        bound = uses(unit).binds
-        if not any(overlap(place, read) for place in bound for one in chosen for read in uses(one).reads):
-            continue
-        is_plain = (
-            isinstance(unit, cst.Assign)
-            and all(isinstance(target.target, cst.Name) for target in unit.targets)
-            and is_pure(unit.value)
-        )
-        if not is_plain and not isinstance(unit, cst.Import | cst.ImportFrom):
-            return None
-        chosen.insert(0, unit)
-    return chosen
-
-
-def _swap(tree: Tree, moved: Uses, passed: Unit, conditions: list[str]) -> bool:
-    """Whether a release may overtake a statement; what that rests on becomes a condition."""
-    other = uses(passed)
-    if clash(moved, other) is not None or other.suspends:
-        return False
-    row = tree.source.row(tree.spans[passed].start)
-    if other.exits:
-        conditions.append(f"row {row} can leave before the release was reached so far; it now runs on that path too")
-    shared = sorted(place for place in moved.receivers if place not in ("self", "cls") and _mentions(other, place))
-    if "self" in moved.receivers and any(place.startswith("self.") for place in other.binds):
-        shared.append("self")
-    if shared:
-        conditions.append(f"row {row} uses {', '.join(shared)}, and now does so after the release")
-    return True
-
-
-def _mentions(used: Uses, place: str) -> bool:
-    return any(overlap(place, other) for other in used.reads | used.binds)

@@ -46,8 +46,8 @@ RAISE = "raise"
 
 INPUTS = frozenset({*(effect.value for effect in Effect), EXIT, RAISE})
 
-SUBJECTS = ("graphs", "workspace", "pool", "process")
-"""What an automaton can be about. Of the first three a program has many, each with a state of its own; `process` is one
+SUBJECTS = ("graphs", "workspace", "memory", "pool", "process")
+"""What an automaton can be about. Of all but the last a program has many, each with a state of its own; `process` is one
 subject that every effect moves."""
 
 SCHEMA: Mapping[str, Schema] = {"subject": OneOf(SUBJECTS), "start": str, "states": MapOf(MapOf(str))}

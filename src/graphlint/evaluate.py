@@ -2074,6 +2074,8 @@ class _Frame:
             return None
         span = expr.span
         if name == "clear" and not args:
+            if not kinds and self.vocabulary.names.is_object(self._last(_base(expr.callee))):
+                return None
             self.touch("clear", receiver.places, receiver.slot, span, held=receiver.types)
             return Value(tags=frozenset(("none",)))
         if name in _TAKERS and (kinds or receiver.slot is not None):
@@ -2269,6 +2271,10 @@ def _captured(value: Value) -> Value:
         return value
     items = tuple(map(_captured, value.items)) if value.items is not None else None
     return replace(value, tags=value.tags | {"captured"}, items=items)
+
+
+def _base(expr: Expr) -> Expr:
+    return expr.base if isinstance(expr, flow.Attr) else expr
 
 
 def _passed(value: Value) -> tuple[Place, ...]:

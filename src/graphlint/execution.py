@@ -392,6 +392,8 @@ class Execution:
             ran = True
             self._serial += 1
             bindings = {param: scope.rebase(places) for param, places in node.bindings}
+            if built.receiver is not None:
+                configs = [config for config in configs if not _is_none(config, bindings.get(built.receiver, ()))]
             stack = (*scope.stack, scope.frame(node.span))
             inner = _Scope(built, bindings, stack, self._serial, body, aliases=scope.aliases)
             inner.returns(node, scope)
@@ -474,7 +476,8 @@ class Execution:
                     if known is not None:
                         return (configs, []) if known else ([], configs)
                     return configs, configs
-                return self._ask((kind, root), configs, learn=_last(root) in self.tested)
+                learn = _last(root) in self.tested or (kind == "none" and len(root) == 1)
+                return self._ask((kind, root), configs, learn=learn)
         return configs, configs
 
     @staticmethod
@@ -566,6 +569,11 @@ def visit(root: Behavior, select: Callable[[str], Behavior | None], see: Callabl
 
     walk(root.node, _Scope(root, {}, (), 0, is_root=True), (), ())
     return left >= 0
+
+
+def _is_none(config: Config, places: tuple[Place, ...]) -> bool:
+    """Whether a path knows that an object is None, so that no method of it can run."""
+    return len(places) == 1 and ELEMENT not in places[0] and config.fact(("none", places[0])) is True
 
 
 def _rebased(test: Test, scope: _Scope) -> Test:

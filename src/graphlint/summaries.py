@@ -150,7 +150,8 @@ class Analysis:
             config is not None
             and len(event.places) == 1
             and (
-                config.fact(("none", event.places[0])) is True
+                ("owner" in held and self._is_emptied(event.places[0], config))
+                or config.fact(("none", event.places[0])) is True
                 or (node.how in ("clear", "pop", "write") and config.fact(("true", event.places[0])) is False and "pool" not in held)
             )
         )
@@ -171,6 +172,21 @@ class Analysis:
             if "pool" in node.tags and node.slot is not None:
                 found.append(Effect.POOL_STORE)
         return tuple(found)
+
+    def _is_emptied(self, owner: Place, config: Config) -> bool:
+        """Whether a path knows that an object has lost the graphs of one of its stores, and of no store that it has any."""
+        size = len(owner)
+        known = {
+            value
+            for (kind, place), value in config.facts
+            if kind == "true" and len(place) > size and place[:size] == owner and _last(place) in self._graph_names
+        }
+        return known == {False}
+
+    @cached_property
+    def _graph_names(self) -> frozenset[str]:
+        """Names of attributes and variables that hold graphs."""
+        return frozenset(name for owner, name in list(self.behaviors.slots) if "graph" in self.holds((owner, name)))
 
     def relevant(self, node: b.Touches) -> bool:
         """Whether a touch can be an effect, or decides a test."""

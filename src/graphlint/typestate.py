@@ -5,6 +5,7 @@ A subject is what an automaton's state is about. What it hears of the effects on
 * graphs      one place that holds graphs: deaths of exactly these; every capture.
 * workspace   memory in a pool, with the graphs of that pool: deaths of those graphs, releases of this memory; every erase
               and every capture.
+* memory      memory that graphs read, with these graphs: their deaths, releases of this memory; every capture.
 * pool        one place that holds a pool handle: retirements of exactly this; the first death of any graphs, so that a
               rotation counts from a release on; every capture.
 * process     everything.
@@ -25,6 +26,7 @@ from graphlint.engines import Repetition, releasing_frame, repeated
 from graphlint.evaluate import GRAPH, store_place
 from graphlint.execution import Config, Event
 from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
+from graphlint.readers import Evidence, container, holds_class, is_drop, read_memory
 from graphlint.rule import Rule
 from graphlint.source import Span
 from graphlint.summaries import Analysis, Site
@@ -38,11 +40,13 @@ class Subject:
 
     place: Place
     graphs: Place = ()
-    """workspace: the graphs whose pool it lies in."""
+    """workspace: the graphs whose pool it lies in; memory: those that read it, all graphs where it is empty."""
     by_name: bool = False
-    """Known by the name of an unresolved callee alone."""
+    """Known by a name or a reference alone."""
     entry: Entry | None = None
     """workspace: the vocabulary's word that it is allocated while capturing."""
+    dropped: bool = False
+    """memory: the graphs die where a reference to their owner goes; any release before may have been theirs."""
     held: bool = False
     """workspace: it is held at the end of the path unless it was released on it."""
 
@@ -115,13 +119,13 @@ def _reachable(automaton: Automaton, effects: set[str]) -> bool:
 
 
 def _subjects(analysis: Analysis, automaton: Automaton, root: Behavior, sites: Sequence[Site]) -> Iterator[Subject]:
-    deaths = {_container(p): site for site in sites if site.effect is Effect.GRAPH_DEATH for p in site.places}
+    deaths = {container(p): site for site in sites if site.effect is Effect.GRAPH_DEATH for p in site.places}
     match automaton.subject:
         case "graphs":
             explicit = [
                 site for site in sites if site.effect is Effect.GRAPH_DEATH and isinstance(site.event.node, b.Happens)
             ]
-            seen = dict.fromkeys(_container(place) for site in explicit for place in site.places)
+            seen = dict.fromkeys(container(place) for site in explicit for place in site.places)
             yield from (Subject(place) for place in seen)
             retired = {p: None for site in sites if site.effect is Effect.POOL_RETIRE for p in site.places}
             yield from (Subject((*place, "<pool>")) for place in retired)
@@ -132,6 +136,14 @@ def _subjects(analysis: Analysis, automaton: Automaton, root: Behavior, sites: S
             yield Subject(())
         case "workspace":
             yield from _workspaces(analysis, root, sites, deaths)
+        case "memory":
+            for memory in read_memory(analysis, root, sites):
+                by_name = memory.evidence is not Evidence.READ
+                yield Subject(memory.place, memory.graphs, by_name=by_name, dropped=memory.dropped)
+            for graphs, death in deaths.items():
+                for entry in _evidence(analysis, death):
+                    if (place := _store(entry)) is not None:
+                        yield Subject(place, graphs, entry=entry, dropped=is_drop(analysis, death))
 
 
 def _workspaces(
@@ -209,7 +221,7 @@ def _releasers(analysis: Analysis, entry: Entry) -> Sequence[tuple[str, frozense
             for site in analysis.sites(root):
                 if (
                     site.effect is Effect.WS_RELEASE
-                    and store in map(_container, site.places)
+                    and store in map(container, site.places)
                     and releasing_frame(site.event) == 0
                 ):
                     known.append((function.owner, function.facts.words))
@@ -227,35 +239,9 @@ def _fields_of(analysis: Analysis, holder: str, owned: str) -> set[str]:
         for name in {*analysis.behaviors.field_bindings(each), *entry.attributes}:
             for t in analysis.behaviors.field_types(each, name):
                 for kind in (t, *t.items):
-                    if owned in analysis.project.mro(kind.name) or _holds_class(analysis, kind.name, owned):
+                    if owned in analysis.project.mro(kind.name) or holds_class(analysis, kind.name, owned):
                         found.add(name)
     return found
-
-
-def _holds_class(analysis: Analysis, holder: str, owned: str, depth: int = 0) -> bool:
-    """Whether instances of a class hold, also through others, instances of another."""
-    if depth > 4:
-        return False
-    for each in analysis.project.mro(holder):
-        entry = analysis.project.classes.get(each)
-        if entry is None:
-            continue
-        for name in {*analysis.behaviors.field_bindings(each), *entry.attributes}:
-            for t in analysis.behaviors.field_types(each, name):
-                for kind in (t, *t.items):
-                    if owned in analysis.project.mro(kind.name):
-                        return True
-                    if kind.name in analysis.project.classes and kind.name not in (holder, each):
-                        if _holds_class(analysis, kind.name, owned, depth + 1):
-                            return True
-    return False
-
-
-def _container(place: Place) -> Place:
-    """The place without what follows its last element step: one subject for a container and what is in it."""
-    if ELEMENT in place:
-        return place[: place.index(ELEMENT)]
-    return place
 
 
 # ---------------------------------------------------------------------------------------------------------------- runs
@@ -287,12 +273,14 @@ def _hazards(analysis: Analysis, automaton: Automaton, root: Behavior, subject: 
             if not hazard and (subject.held or automaton.subject != "workspace"):
                 empty = config.fact(("true", subject.place)) is False
                 hazard = automaton.step(config.state, end) == HAZARD and not empty
-            if hazard and config.trace:
+            if hazard and config.trace and not (automaton.subject == "memory" and _is_one_step(config.trace)):
                 found.append(config.trace)
     found.sort(key=lambda trace: (len(trace), [frame.span for event in trace for frame in event.stack]))
     seen: set[tuple[Span, ...]] = set()
     for trace in found:
         key = tuple(event.stack[-1].span for event in trace)
+        if automaton.subject == "memory":
+            key = key[:-1]  # what dies first after the release says it all
         if key not in seen:
             seen.add(key)
             yield trace
@@ -329,22 +317,36 @@ def _possible(
     return False
 
 
+def _is_one_step(trace: tuple[Event, ...]) -> bool:
+    """Whether a path begins and ends in one statement, which runs for several objects: there is no order to change."""
+    depth = common_depth(trace)
+    return trace[0].stack[depth].span == trace[-1].stack[depth].span
+
+
+def _is_within(graphs: Place, died: Place) -> bool:
+    """Whether the death of what a place holds ends some of these graphs: one place is part of the other."""
+    return container(died)[: len(graphs)] == graphs or graphs[: len(died)] == died
+
+
 def _ears(analysis: Analysis, automaton: Automaton, subject: Subject) -> Callable[[Effect, Event, str], bool]:
     """Which effects a subject hears."""
 
     def hears(effect: Effect, event: Event, state: str) -> bool:
         if effect is Effect.CAPTURE or automaton.subject == "process":
             return True
-        if automaton.subject == "workspace":
+        if automaton.subject in ("workspace", "memory"):
+            if effect is Effect.GRAPH_DEATH and automaton.subject == "memory":
+                first = state == automaton.start and (subject.dropped or not subject.graphs)
+                return first or not subject.graphs or any(_is_within(subject.graphs, each) for each in event.places)
             if effect is Effect.GRAPH_DEATH:
-                return any(_container(each) == subject.graphs for each in event.places)
-            if effect is Effect.WS_RELEASE:
+                return any(container(each) == subject.graphs for each in event.places)
+            if effect in (Effect.WS_RELEASE, Effect.KV_RELEASE, Effect.COMM_DESTROY):
                 node = event.node
                 label = (f"<{node.label if isinstance(node, b.Happens) else ''}>",)
                 if isinstance(node, b.Happens) and not event.places:
                     return label == subject.place
                 return any(
-                    each[: len(subject.place)] == subject.place or _container(each) == subject.place
+                    each[: len(subject.place)] == subject.place or container(each) == subject.place
                     for each in event.places
                 )
             return True
@@ -355,7 +357,7 @@ def _ears(analysis: Analysis, automaton: Automaton, subject: Subject) -> Callabl
         if effect is Effect.GRAPH_DEATH:
             if automaton.subject == "pool":
                 return state == automaton.start
-            return isinstance(event.node, b.Happens) and subject.place in map(_container, event.places)
+            return isinstance(event.node, b.Happens) and subject.place in map(container, event.places)
         if effect is Effect.POOL_RETIRE:
             return automaton.subject == "pool" and subject.place in event.places
         return True

@@ -94,6 +94,8 @@ class Names:
     verbs: frozenset[str] = frozenset()
     workspace: frozenset[str] = frozenset()
     graph: frozenset[str] = frozenset()
+    parts: frozenset[str] = frozenset()
+    objects: frozenset[str] = frozenset()
     manager: frozenset[str] = frozenset()
     cache: frozenset[str] = frozenset()
     host: frozenset[str] = frozenset()
@@ -124,13 +126,18 @@ class Names:
         if not self.verbs.intersection(words):
             return None
         subject = set(words) - self.verbs or set(_words(receiver))
-        if subject & self.graph and not subject & self.workspace:
+        if subject & self.graph and not subject & (self.workspace | self.parts):
             return Effect.GRAPH_DEATH
         if subject & self.workspace:
             return Effect.WS_RELEASE
         if subject & self.manager and not subject & self.host:
             return Effect.KV_RELEASE
         return None
+
+    def is_object(self, name: str) -> bool:
+        """Whether a name is that of an object that works with graphs (`graph_runner`), not of a container of them."""
+        words = _words(name)
+        return not self.graph.isdisjoint(words) and words[-1] in self.objects
 
     def is_cache(self, name: str, *, owned: bool) -> bool:
         """Whether an attribute's name says that its device memory is the requests' cache.
@@ -258,7 +265,10 @@ SCHEMA = Table(optional={"aliases": MapOf(str), "effect": ListOf(_EFFECT), "life
 _NAMES = Table(
     optional={
         key: ListOf(str)
-        for key in ("verbs", "workspace", "graph", "manager", "cache", "host", "captures", "capturing", "makers", "stream")
+        for key in (
+            *("verbs", "workspace", "graph", "parts", "objects", "manager", "cache", "host"),
+            *("captures", "capturing", "makers", "stream"),
+        )
     }
 )
 

@@ -4,6 +4,7 @@ import libcst as cst
 
 from graphlint.codemod.arguments import takes_positional
 from graphlint.codemod.finding import confirmed
+from graphlint.codemod.moving import facing, meeting, swap, with_supply
 from graphlint.codemod.names import Reference, reference
 from graphlint.codemod.reading import Uses, clash, comments, dotted, is_passive, is_pure, negated, overlap, uses
 from graphlint.codemod.rewrite import Rewrite, Rewrites
@@ -27,12 +28,16 @@ __all__ = [
     "cst",
     "dotted",
     "exclusive",
+    "facing",
     "is_passive",
     "is_pure",
+    "meeting",
     "negated",
     "overlap",
     "reference",
+    "swap",
     "takes_positional",
     "units",
     "uses",
+    "with_supply",
 ]

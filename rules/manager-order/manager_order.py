@@ -1,0 +1,141 @@
+"""Puts the release of graphs in front of the release of memory that they read.
+
+A suspect's path holds the release of the memory (`kv_release`, `ws_release` or `comm_destroy`) and the graphs' death
+(`graph_death`), which is reported; their spans are the calls or statements of the reported function through which these
+effects happen. Its values:
+
+    place       the memory, as the message names it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from graphlint.codemod import (
+    Module,
+    Modules,
+    Rewrite,
+    Tree,
+    Unit,
+    clash,
+    confirmed,
+    dotted,
+    exclusive,
+    facing,
+    meeting,
+    swap,
+    uses,
+    with_supply,
+)
+from graphlint.edits import Applicability, Edit, Fix
+from graphlint.findings import Finding, Suspect
+
+_RELEASES = ("kv_release", "ws_release", "comm_destroy")
+_BARRIERS = frozenset({"barrier", "join", "synchronize", "wait"})
+
+
+def confirm(suspect: Suspect, module: Module) -> Finding | None:
+    """The finding, unless the syntax says that no run passes the release of the memory and then that of the graphs."""
+    tree = module.tree(suspect.function)
+    death, release = tree.statement(suspect.at), _release(suspect, tree)
+    if death is None or (release is not None and exclusive(tree, release, death)):
+        return None
+    return confirmed(suspect, module)
+
+
+def fix(finding: Finding, modules: Modules) -> Fix | None:
+    """Let the two releases change places, where nothing between or in them speaks against it."""
+    tree = modules[finding.path].tree(finding.function)
+    death, release = tree.statement(finding.span), _release(finding, tree)
+    if death is None or release is None or tree.function(death) is not tree.function(release):
+        return None
+    conditions = ["nothing else refers to what is dropped, so that its graphs die there"] if _is_drop(death) else []
+    edits = _in_one_block(tree, release, death, conditions) or _across_finally(tree, release, death)
+    if not edits:
+        return None
+    return Fix(
+        title="release the graphs before the memory that they read",
+        applicability=Applicability.UNSAFE if conditions else Applicability.SAFE,
+        edits=edits,
+        conditions=tuple(conditions),
+    )
+
+
+def _release(found: Suspect | Finding, tree: Tree) -> Unit | None:
+    """The statement of the reported function through which the memory is released."""
+    for step in found.trace:
+        if step.effect in _RELEASES and step.path == found.path and found.function.contains(step.span):
+            return tree.statement(step.span)
+    return None
+
+
+def _is_drop(death: Unit) -> bool:
+    """Whether the graphs die because a reference is given up."""
+    return isinstance(death, cst.Del) or (isinstance(death, cst.Assign) and dotted(death.value) == "None")
+
+
+def _in_one_block(tree: Tree, release: Unit, death: Unit, conditions: list[str]) -> tuple[Edit, ...]:
+    """The statement that holds the graphs' release moved up, or the other one down: whatever passes fewer barriers."""
+    met = meeting(tree, release, death)
+    if met is None:
+        return ()
+    first, last, between = met
+    if not any(map(_is_barrier, between)):
+        chosen = with_supply(last, [first, *between])
+        if chosen is not None and first not in chosen:
+            passed = [unit for unit in (first, *between) if unit not in chosen]
+            if _may_overtake(tree, chosen, passed, conditions):
+                rewrite = Rewrite(tree)
+                rewrite.move_before(chosen, first)
+                return rewrite.edits()
+    rest = [*between, last]
+    if not _may_overtake(tree, rest, [first], conditions):
+        return ()
+    rewrite = Rewrite(tree)
+    rewrite.move_before(rest, first)
+    return rewrite.edits()
+
+
+def _may_overtake(tree: Tree, moved: Sequence[Unit], passed: Sequence[Unit], conditions: list[str]) -> bool:
+    """Whether statements may run before others that stand in front of them; reasons that rest on trust are conditions.
+
+    A statement that is overtaken must not use what the moved ones release.
+    """
+    found: list[str] = []
+    for unit in moved:
+        used = uses(unit)
+        if used.suspends or used.exits:
+            return False
+        for other in passed:
+            if tree.spans[other].start < tree.spans[unit].start and not swap(tree, used, other, found):
+                return False
+    if any(" uses " in condition for condition in found):
+        return False
+    conditions += found
+    return True
+
+
+def _is_barrier(unit: Unit) -> bool:
+    """Whether a statement waits for the device or for others: the graphs' release stays behind it."""
+    return (
+        isinstance(unit, cst.Expr)
+        and isinstance(unit.value, cst.Call)
+        and (dotted(unit.value.func) or "").rpartition(".")[2] in _BARRIERS
+    )
+
+
+def _across_finally(tree: Tree, release: Unit, death: Unit) -> tuple[Edit, ...]:
+    """The body of a `try` and its `finally` swapped: whichever fails, the other one still runs."""
+    faced = facing(tree, release, death)
+    if faced is None:
+        return ()
+    _, body, final = faced
+    one, other = uses(*body), uses(*final)
+    if one.exits or one.suspends or other.exits or other.suspends or clash(one, other) is not None:
+        return ()
+    rewrite = Rewrite(tree)
+    rewrite.move_before(final, body[0])
+    rewrite.move_before(body, final[0])
+    return rewrite.edits()

@@ -1,0 +1,231 @@
+"""Which memory captured graphs read, as far as the code shows it: memory that must outlive them.
+
+A captured kernel holds addresses, so nothing in the code names what a replay reads. Three things tell, surest first:
+
+* captured code reads the attribute that holds the memory;
+* the object that owns the graphs holds a reference to the object that owns the memory;
+* the memory is the requests' cache by its name, or by the name of an unresolved callee that releases it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from graphlint import behavior as b
+from graphlint import flow
+from graphlint.behavior import Behavior, Slot
+from graphlint.effects import Effect
+from graphlint.evaluate import GRAPH
+from graphlint.summaries import Analysis, Site
+from graphlint.values import ELEMENT, Place
+
+_RELEASES = (Effect.WS_RELEASE, Effect.KV_RELEASE, Effect.COMM_DESTROY)
+
+
+class Evidence(IntEnum):
+    """What tells that graphs read some memory, surest first."""
+
+    READ = 0
+    REFERENCE = 1
+    NAME = 2
+
+
+class Memory(NamedTuple):
+    """Memory that a function releases, and graphs that read it."""
+
+    place: Place
+    graphs: Place
+    """Where the graphs are held; empty: which graphs they are is not known, and all count."""
+    evidence: Evidence
+    dropped: bool = False
+    """The graphs die because the last reference to their owner is taken to go."""
+
+
+def read_memory(analysis: Analysis, root: Behavior, sites: Sequence[Site]) -> Iterator[Memory]:
+    """The memory that some effects of a function release while others of them end graphs that read it."""
+    deaths = [site for site in sites if site.effect is Effect.GRAPH_DEATH]
+    releases = [site for site in sites if site.effect in _RELEASES]
+    best: dict[tuple[Place, Place], Memory] = {}
+    for site in releases if deaths else ():
+        for memory in _memories(analysis, site, deaths):
+            key = (memory.place, memory.graphs)
+            if key not in best or memory.evidence < best[key].evidence:
+                best[key] = memory
+    twins = _twins(releases), _twins(deaths)
+    for (place, graphs), memory in best.items():
+        if not graphs and any(known == place and of for known, of in best):
+            continue  # known graphs say more than all of them
+        if not graphs or _belong(analysis, root, place, graphs, *twins):
+            yield memory
+
+
+_Twins = Mapping[Place, frozenset[Place]]
+"""Places, each with the others that hold the like of it."""
+
+
+def _twins(sites: Sequence[Site]) -> _Twins:
+    slots: dict[Slot, set[Place]] = {}
+    for site in sites:
+        if site.event.node.slot is not None:
+            slots.setdefault(site.event.node.slot, set()).update(map(container, site.places))
+    return {place: frozenset(places - {place}) for places in slots.values() for place in places}
+
+
+def _belong(
+    analysis: Analysis, root: Behavior, place: Place, graphs: Place, memories: _Twins, captured: _Twins
+) -> bool:
+    """Whether these graphs read this memory, and not its like that another engine has.
+
+    What lies nearer in the tree of objects belongs together; else what the owner of the graphs was made with.
+    """
+    place = container(place)
+    near = _common(place, graphs)
+    others = memories.get(place, frozenset())
+    if any(_common(other, graphs) > near for other in others):
+        return False
+    if any(_common(place, other) > near for other in captured.get(graphs, ())):
+        return False
+    owner = analysis.project.functions[root.function].owner
+    if owner is None or place[:1] != graphs[:1] or len(place) < 2 or len(graphs) < 2:
+        return True
+    given = _made_with(analysis, owner, graphs[1])
+    siblings = {other[1] for other in others if other[:1] == place[:1] and len(other) > 1}
+    return place[1] in given or not given & siblings
+
+
+def _common(one: Place, other: Place) -> int:
+    """Length of the path that two places share."""
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def _made_with(analysis: Analysis, owner: str, name: str) -> frozenset[str]:
+    """Attributes of an object that stand in the expressions which its attribute is assigned from."""
+    found: set[str] = set()
+    for each in analysis.project.mro(owner):
+        for _, value, _ in analysis.behaviors.field_bindings(each).get(name, ()):
+            waiting: list[flow.Expr] = [value]
+            while waiting:
+                expr = waiting.pop()
+                if isinstance(expr, flow.Attr) and isinstance(expr.base, flow.Name):
+                    found.add(expr.name)
+                waiting += flow.subexpressions(expr)
+    return frozenset(found)
+
+
+def _memories(analysis: Analysis, release: Site, deaths: Sequence[Site]) -> Iterator[Memory]:
+    node = release.event.node
+    if isinstance(node, b.Happens):
+        for place in release.places or ((f"<{node.label}>",),):
+            if node.effect is not Effect.WS_RELEASE:
+                yield Memory(place, (), Evidence.NAME)
+        return
+    if node.slot is None or "graph" in analysis.holds(node.slot):
+        return
+    pairs = [(death, owner) for death in deaths for owner in owners(analysis, death)]
+    if node.how in ("write", "drop") and any(_shares(analysis, owner, node.slot) for _, owner in pairs):
+        return  # the owner of the graphs holds on to it
+    for death, owner in pairs:
+        evidence = _relation(analysis, owner, node, release, death)
+        if evidence is None:
+            continue
+        for place in release.places:
+            for graphs in death.places:
+                yield Memory(place, container(graphs), evidence, is_drop(analysis, death))
+    if release.effect is Effect.KV_RELEASE:
+        for place in release.places:
+            yield Memory(place, (), Evidence.NAME)
+
+
+def is_drop(analysis: Analysis, death: Site) -> bool:
+    """Whether graphs die because a reference to their owner is given up."""
+    return isinstance(death.event.node, b.Touches) and "owner" in analysis.holds(death.event.node.slot)
+
+
+def owners(analysis: Analysis, death: Site) -> Iterator[str]:
+    """Classes and modules whose graphs an effect ends; none where a name alone says that it ends any."""
+    node = death.event.node
+    if isinstance(node, b.Happens):
+        if node.by_name:
+            return
+        if node.types and analysis.vocabulary.canonical(node.types[0]) != GRAPH:
+            yield node.types[0]
+            return
+    elif "owner" in analysis.holds(node.slot):
+        yield from (name for name in node.types if "graph" in analysis.owns(name))
+        return
+    if node.slot is not None:
+        yield node.slot[0]
+
+
+def _relation(analysis: Analysis, owner: str, release: b.Touches, site: Site, death: Site) -> Evidence | None:
+    """How it is known that the graphs of an owner read what a write gives up; None if it is not."""
+    slot = release.slot
+    assert slot is not None
+    is_read = slot in reads(analysis, owner)
+    if any(place[:-1] == container(graphs)[:-1] for place in site.places for graphs in death.places):
+        # one object's: its static inputs and outputs may go, its cache may not
+        return Evidence.READ if is_read and analysis.is_cache(slot) else None
+    if is_read:
+        return Evidence.READ
+    if slot[0] not in analysis.project.classes or "graph" in analysis.owns(slot[0]):
+        return None  # whoever owns graphs releases what belongs to them
+    if holds_class(analysis, owner, slot[0]):
+        return Evidence.REFERENCE
+    return None
+
+
+def reads(analysis: Analysis, owner: str) -> frozenset[Slot]:
+    """What the captured code of a class or a module reads."""
+    found: set[Slot] = set()
+    for each in analysis.project.mro(owner):
+        found |= analysis.captured_reads.get(each, frozenset())
+    return frozenset(found)
+
+
+def _shares(analysis: Analysis, owner: str, slot: Slot) -> bool:
+    """Whether an attribute of a class holds the very objects that a slot elsewhere does."""
+    names = [
+        (each, name)
+        for each in analysis.project.mro(owner)
+        if each in analysis.project.classes
+        for name in analysis.behaviors.field_bindings(each)
+    ]
+    seen: set[Slot] = set(names) - {slot}
+    waiting = list(seen)
+    while waiting:
+        notes = analysis.behaviors.slots.get(waiting.pop())
+        for source in notes.sources if notes is not None else ():
+            if source == slot:
+                return True
+            if source not in seen:
+                seen.add(source)
+                waiting.append(source)
+    return False
+
+
+def holds_class(analysis: Analysis, holder: str, owned: str, depth: int = 0) -> bool:
+    """Whether instances of a class hold, also through others, instances of another."""
+    if depth > 4:
+        return False
+    for each in analysis.project.mro(holder):
+        entry = analysis.project.classes.get(each)
+        if entry is None:
+            continue
+        for name in {*analysis.behaviors.field_bindings(each), *entry.attributes}:
+            for t in analysis.behaviors.field_types(each, name):
+                for kind in (t, *t.items):
+                    if owned in analysis.project.mro(kind.name):
+                        return True
+                    further = kind.name in analysis.project.classes and kind.name not in (holder, each)
+                    if further and holds_class(analysis, kind.name, owned, depth + 1):
+                        return True
+    return False
+
+
+def container(place: Place) -> Place:
+    """The place without what follows its last element step: one subject for a container and what is in it."""
+    if ELEMENT in place:
+        return place[: place.index(ELEMENT)]
+    return place
