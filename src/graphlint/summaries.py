@@ -24,7 +24,7 @@ from graphlint.execution import Config, Event, Execution, Exhausted, Outcome, vi
 from graphlint.facts import MODULE, Facts
 from graphlint.project import Project, group, module_names
 from graphlint.project import load as load_project
-from graphlint.sieve import identifiers
+from graphlint.sieve import identifiers, keeps_memory
 from graphlint.source import Source
 from graphlint.syntax import ParseError
 from graphlint.values import ELEMENT, Place, Test
@@ -152,7 +152,11 @@ class Analysis:
             and (
                 ("owner" in held and self._is_emptied(event.places[0], config))
                 or config.fact(("none", event.places[0])) is True
-                or (node.how in ("clear", "pop", "write") and config.fact(("true", event.places[0])) is False and "pool" not in held)
+                or (
+                    node.how in ("clear", "pop", "write")
+                    and config.fact(("true", event.places[0])) is False
+                    and "pool" not in held
+                )
             )
         )
         if not gone and not event.in_constructor and (node.how in _GIVES_UP or replaced):
@@ -251,8 +255,8 @@ class Analysis:
     # ------------------------------------------------------------------------------------------------- behaviors
 
     @cached_property
-    def effectful(self) -> Mapping[str, Behavior]:
-        """Behaviors that do something of interest, by key, irrelevant nodes gone."""
+    def acting(self) -> frozenset[str]:
+        """Keys of the behaviors that do something of interest, themselves or through a call."""
         everything = {each.key: each for each in self.behaviors.all()}
         callers: dict[str, set[str]] = {}
         found: set[str] = set()
@@ -261,9 +265,18 @@ class Analysis:
                 if isinstance(node, b.Calls):
                     for callee in node.behaviors:
                         callers.setdefault(callee, set()).add(key)
-                elif isinstance(node, b.Happens) or _refuses(node) or (
-                    isinstance(node, b.Touches)
-                    and (node.fresh or self.holds(node.slot) & _MATTERS or node.slot in self.counters or self.is_cache(node.slot))
+                elif (
+                    isinstance(node, b.Happens)
+                    or _refuses(node)
+                    or (
+                        isinstance(node, b.Touches)
+                        and (
+                            node.fresh
+                            or self.holds(node.slot) & _MATTERS
+                            or node.slot in self.counters
+                            or self.is_cache(node.slot)
+                        )
+                    )
                 ):
                     found.add(key)
         waiting = list(found)
@@ -272,14 +285,18 @@ class Analysis:
                 if caller not in found:
                     found.add(caller)
                     waiting.append(caller)
-        result: dict[str, Behavior] = {}
-        for key in sorted(found):
-            each = everything[key]
-            node = self._simplified(each.node, found)
-            result[key] = replace(each, node=node)
-        return result
+        return frozenset(found)
 
-    def _simplified(self, node: Node, effectful: set[str]) -> Node:
+    @cached_property
+    def effectful(self) -> Mapping[str, Behavior]:
+        """The acting behaviors by key, irrelevant nodes gone."""
+        everything = {each.key: each for each in self.behaviors.all()}
+        return {
+            key: replace(everything[key], node=self._simplified(everything[key].node, self.acting))
+            for key in sorted(self.acting)
+        }
+
+    def _simplified(self, node: Node, effectful: frozenset[str]) -> Node:
         def simple(each: Node) -> Node:
             return self._simplified(each, effectful)
 
@@ -310,7 +327,12 @@ class Analysis:
                 body = simple(node.body)
                 handlers = tuple(handler._replace(node=simple(handler.node)) for handler in node.handlers)
                 other, final = simple(node.other), simple(node.final)
-                if body == b.NOTHING and other == b.NOTHING and final == b.NOTHING and not any(_acts(h.node) for h in handlers):
+                if (
+                    body == b.NOTHING
+                    and other == b.NOTHING
+                    and final == b.NOTHING
+                    and not any(_acts(h.node) for h in handlers)
+                ):
                     return b.NOTHING
                 return node._replace(body=body, handlers=handlers, other=other, final=final)
             case b.Within():
@@ -346,7 +368,9 @@ class Analysis:
             def record(event: Event) -> None:
                 for effect in self.effects(event):
                     spans = tuple(frame.span for frame in event.stack)
-                    found.setdefault((effect, event.places, spans, event.stack[-1].function), Site(effect, event.places, event))
+                    found.setdefault(
+                        (effect, event.places, spans, event.stack[-1].function), Site(effect, event.places, event)
+                    )
 
             if not visit(root, self.effectful.get, record):
                 self.exhausted.add(root.function)
@@ -504,7 +528,9 @@ def _refuses(node: Node) -> bool:
     """Whether a branch raises where the stream is being captured."""
     if not isinstance(node, b.Either) or not _asks(node.test):
         return False
-    return any(isinstance(each, b.Leaves) and each.kind == "raise" for part in (node.then, node.other) for each in b.walk(part))
+    return any(
+        isinstance(each, b.Leaves) and each.kind == "raise" for part in (node.then, node.other) for each in b.walk(part)
+    )
 
 
 def _asks(test: Test) -> bool:
@@ -570,7 +596,7 @@ def analyse(project: Project, vocabulary: Vocabulary) -> Analysis:
         for name in [name for name in project.functions if ".<locals>." in name and not behaviors.is_built(name)]:
             behaviors.build(name)
         analysis = Analysis(project, vocabulary, behaviors)
-        effectful = {each.function for each in analysis.effectful.values()}
+        effectful = {key.partition("|")[0] for key in analysis.acting}
         waiting = {
             caller for name in sorted(effectful - asked) for caller in _callers(behaviors, project, name)
         } - behaviors.candidates
@@ -589,8 +615,14 @@ def _first(project: Project, vocabulary: Vocabulary) -> Iterator[str]:
     ]
     owners = {entry.owner for entry in found if entry.owner is not None}
     modules = {entry.module.name for entry in found if entry.owner is None}
+    keepers = {
+        entry.name: entry.owner
+        for entry in project.functions.values()
+        if entry.facts.qualname != MODULE and keeps_memory(entry.module.source.content[slice(*entry.facts.span)])
+    }
+    owners |= {owner for owner in keepers.values() if owner is not None}
     for entry in project.functions.values():
-        if entry.owner in owners or (entry.owner is None and entry.module.name in modules):
+        if entry.owner in owners or entry.name in keepers or (entry.owner is None and entry.module.name in modules):
             yield entry.name
 
 
@@ -618,7 +650,8 @@ def load(sources: Sequence[Source], vocabulary: Vocabulary, roots: Sequence[str]
     read = dict(zip((source.path for source in sources), _read_all(sources), strict=True))
     by_path = {source.path: source for source in sources}
     return [
-        analyse(load_project([(by_path[path], read[path]) for path in paths], names), vocabulary) for paths in group(names)
+        analyse(load_project([(by_path[path], read[path]) for path in paths], names), vocabulary)
+        for paths in group(names)
     ]
 
 
