@@ -2055,7 +2055,7 @@ class _Frame:
         if made == "graph":
             return Value(place, (Type(GRAPH),), tags=frozenset(("graph",)), exact=True)
         if made == "memory":
-            return Value(place, tags=frozenset(("tensor",)))
+            return Value(place, tags=frozenset(("tensor",)), fresh=(Origin(self.entry.name, span),))
         if made == "tensor":
             return self.tensor(args, keywords, span)
         if made == "mempool":

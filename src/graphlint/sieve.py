@@ -18,6 +18,12 @@ from graphlint.words import COMMON_METHODS
 FEW = 64
 """A project of this many files or fewer is read whole, unless `concern` says that it is about something else."""
 
+_ALLOCATES = (b"torch.empty", b"torch.zeros", b"torch.ones", b"torch.full", b"torch.arange", b"new_empty", b"new_zeros")
+_TOO_SMALL = (b".numel() <", b".shape[0] <", b".size(0) <", b"nbytes <", b"nbytes() <", b"popitem(")
+_MEMOS = (b"lru_cache", b"functools.cache")
+_MEMO_BY_STREAM = re.compile(
+    rb"@(?:functools\.)?(?:lru_cache|cache)\b[^\n]*\n\s*(?:@[^\n]*\n\s*)*(?:async )?def \w+\([^)]*stream"
+)
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 
 _GENERIC = COMMON_METHODS | frozenset(
@@ -37,7 +43,11 @@ def identifiers(vocabulary: Vocabulary) -> frozenset[str]:
         if any(entry.does is not Effect.WS_ALLOC for entry in entries)
     }
     names |= {name.rpartition(".")[2] for name in vocabulary.aliases}
-    return frozenset(name for name in names if name not in _GENERIC and len(name) > 5) | {"empty_cache", "graph_pool", "mem_pool"}
+    return frozenset(name for name in names if name not in _GENERIC and len(name) > 5) | {
+        "empty_cache",
+        "graph_pool",
+        "mem_pool",
+    }
 
 
 def _telling(name: str, is_library: bool) -> str:
@@ -56,9 +66,27 @@ def tokens(vocabulary: Vocabulary) -> tuple[bytes, ...]:
 
 
 def mention(sources: Iterable[Source], vocabulary: Vocabulary) -> list[Source]:
-    """The files that mention a distinctive name, in order."""
+    """The files that mention a distinctive name, or keep device memory in a telling way, in order."""
     wanted = tokens(vocabulary)
-    return [source for source in sources if any(token in source.content for token in wanted)]
+    return [
+        source
+        for source in sources
+        if any(token in source.content for token in wanted) or keeps_memory(source.content)
+    ]
+
+
+def keeps_memory(text: bytes) -> bool:
+    """Whether a text resizes a tensor, or makes one where another is too small, or for a cache that has a bound.
+
+    None of these needs a name of the vocabulary: such code has graphs only in the files that call it.
+    """
+    if b".resize_(" in text:
+        return True
+    if not any(word in text for word in _ALLOCATES):
+        return False
+    return any(word in text for word in _TOO_SMALL) or (
+        any(word in text for word in _MEMOS) and _MEMO_BY_STREAM.search(text) is not None
+    )
 
 
 def concern(sources: Sequence[Source], vocabulary: Vocabulary) -> bool:
@@ -82,7 +110,9 @@ def mentioning(sources: Iterable[Source], pairs: Iterable[tuple[str, str]]) -> l
         by_owner.setdefault(owner, set()).add(name)
     if not by_owner:
         return []
-    owners = [(owner.encode(), re.compile(b"|".join(sorted(n.encode() for n in names)))) for owner, names in by_owner.items()]
+    owners = [
+        (owner.encode(), re.compile(b"|".join(sorted(n.encode() for n in names)))) for owner, names in by_owner.items()
+    ]
     return [
         source
         for source in sources
