@@ -829,7 +829,7 @@ class _Frame:
                 for item in items:
                     self.run(item)
             case flow.Alt(test=test, then=then, other=other, span=span):
-                self.branch(self.test(test), then, other, span)
+                self.branch(self.test(test), then, other, span, *self.narrowed(test))
             case flow.Star():
                 self.loop(body)
             case flow.Scope():
@@ -868,15 +868,41 @@ class _Frame:
         named = self.project.dotted(self.module, callee) if isinstance(callee, flow.Name | flow.Attr) else None
         return self.project.resolve(named).name if named is not None else ""
 
-    def branch(self, test: Test, then: Flow, other: Flow, span: Span) -> None:
+    def narrowed(self, test: Expr) -> tuple[dict[str, Value], dict[str, Value]]:
+        """What `isinstance` says of variables where a test is true, and where it is false."""
+        match test:
+            case flow.Op(op="not", operands=(operand,)):
+                yes, no = self.narrowed(operand)
+                return no, yes
+            case flow.Op(op="and", operands=operands):
+                return {name: value for each in operands for name, value in self.narrowed(each)[0].items()}, {}
+            case flow.Call(callee=flow.Name(id="isinstance"), args=(flow.Name(id=name), kinds)) if name in self.env:
+                named = kinds.items if isinstance(kinds, flow.Group) else (kinds,)
+                types = tuple(t for kind in named for t in self.project.annotation(self.module, kind))
+                known = self.env[name]
+                mine = tuple(t for t in known.types if any(each.name in self.project.mro(t.name) for each in types))
+                return {name: replace(known, types=mine or types)}, {}
+        return {}, {}
+
+    def branch(
+        self,
+        test: Test,
+        then: Flow,
+        other: Flow,
+        span: Span,
+        if_true: Mapping[str, Value] = {},  # noqa: B006 - never changed
+        if_false: Mapping[str, Value] = {},  # noqa: B006
+    ) -> None:
         before = dict(self.env)
+        self.env.update(if_true)
         then_node = self.nodes(lambda: self.run(then))
-        after_then, self.env = self.env, dict(before)
+        after_then, self.env = self.env, {**before, **if_false}
         other_node = self.nodes(lambda: self.run(other))
         if not _falls_through(other):
             self.env = after_then
         elif _falls_through(then):
-            self.env = _join(after_then, self.env)
+            kept = {name: before[name] for name, value in if_true.items() if after_then.get(name) is value}
+            self.env = _join({**after_then, **kept}, self.env)
         if then_node != b.NOTHING or other_node != b.NOTHING:
             self.emit(b.Either(test, then_node, other_node, span))
 
@@ -992,6 +1018,10 @@ class _Frame:
                 self.env[name] = value
             case flow.Attr(base=base, name=name):
                 owner = self.value(base)
+                setters = [each for t in owner.types if (each := self.project.setter(t.name, name)) is not None]
+                if setters:
+                    self.call_functions(tuple(Bound(each, owner) for each in setters), (value,), (), span)
+                    return
                 held = self.attribute(owner, name, span, quiet=True)
                 self.touch("write", held.places, held.slot, span, value, held.types)
             case flow.Item(base=base, index=index):
@@ -1056,7 +1086,18 @@ class _Frame:
             notes.types |= {t.name for t in _flat(value.types)}
             self.keep(slot, value)
         names = tuple(dict.fromkeys(t.name for t in _flat(held)))
+        if self.emitting and (how in ("drop", "clear") or (how == "write" and tags & {"none", "empty"})):
+            self.destroyed(held, places, span)
         self.emit(b.Touches(how, places, slot, span, tags, value.places, names, value.fresh, key))
+
+    def destroyed(self, held: tuple[Type, ...], places: tuple[Place, ...], span: Span) -> None:
+        """Run the destructors of what a place held, as if nothing else held it."""
+        for t in held:
+            method = self.project.method(t.name, "__del__")
+            if method is not None:
+                self.call_functions((Bound(method, Value(places, (t,))),), (), (), span)
+            if t.name in CONTAINERS:
+                self.destroyed(t.items, tuple((*place, ELEMENT) for place in places), span)
 
     def drop(self, target: Expr, span: Span) -> None:
         match target:
@@ -1075,25 +1116,22 @@ class _Frame:
         """`with`: a capture, a context manager of the project, an object with `__enter__`, or nothing that matters."""
         if isinstance(scope.context, flow.Choice):
             choice = scope.context
-            test = self.test(choice.test)
-            then, other = (
-                self.nodes(lambda c=c: self.scope(scope._replace(context=c))) for c in (choice.then, choice.other)
-            )
-            self.emit(b.Either(test, then, other, choice.span))
+            then, other = (scope._replace(context=each) for each in (choice.then, choice.other))
+            self.branch(self.test(choice.test), then, other, choice.span)
             return
         if isinstance(scope.context, flow.Call):
             callee, args, keywords, receiver = self.operands(scope.context)
             for name in self.names_of(callee):
                 for entry in self.vocabulary.contexts.get(name, ()):
                     if entry.does is Effect.CAPTURE:
-                        self.capture(entry, receiver, args, keywords, scope)
+                        self.capture(self.context(entry, receiver, args, keywords, scope.span), scope)
                         return
                     if entry.makes == "mempool":
                         self.in_pool += 1
                         self.run(scope.body)
                         self.in_pool -= 1
                         return
-            value = self.invoke(callee, receiver, args, keywords, scope.context, context=True)
+            value = self.invoke(callee, receiver, args, keywords, scope.context)
         else:
             value = self.value(scope.context)
             if any(t.name == GRAPH for t in self.canonical_types(value)):
@@ -1103,6 +1141,9 @@ class _Frame:
                 self.inside(scope)
                 self.emit(b.Happens(Effect.CAPTURE_END, value.places, value.slot, span, "capture"))
                 return
+        if value.context is not None:
+            self.capture(value.context, scope)
+            return
         last = self.out[-1] if self.out else None
         if isinstance(last, b.Calls) and last.span == _span(scope.context) and self._is_manager(last):
             self.out.pop()
@@ -1170,11 +1211,15 @@ class _Frame:
         self.run(scope.body)
         self.in_capture -= 1
 
-    def capture(
-        self, entry: Entry, receiver: Value, args: Sequence[Value], keywords: Mapping[str, Value], scope: flow.Scope
-    ) -> None:
-        graph = self.subject(entry.of, receiver, args, keywords, scope.span)
-        pool = self._named(entry.pool, args, keywords)
+    def context(
+        self, entry: Entry, receiver: Value, args: Sequence[Value], keywords: Mapping[str, Value], span: Span
+    ) -> tuple[Value, Value]:
+        """The graph and the pool of a capture's context."""
+        return self.subject(entry.of, receiver, args, keywords, span), self._named(entry.pool, args, keywords)
+
+    def capture(self, context: tuple[Value, Value], scope: flow.Scope) -> None:
+        """The block of a capture."""
+        graph, pool = context
         span = _span(scope.context)
         self.all.note(pool.slot).tags.add("pool")
         self.emit(b.Happens(Effect.ERASE, (), None, span, "the capture's entry", entry=True))
@@ -1506,7 +1551,8 @@ class _Frame:
         method = self.project.method(t.name, name)
         candidates = [method] if method is not None else []
         if not base.exact and (method is None or _is_abstract(self.project.functions[method])):
-            candidates += [each for each in self.project.overriders(t.name, name) if each not in candidates]
+            others = (*self.project.overriders(t.name, name), *self.project.implementers(t.name, name))
+            candidates += [each for each in others if each not in candidates]
         if candidates:
             first = self.project.functions[candidates[0]]
             if first.kind == "property" and not quiet:
@@ -1854,8 +1900,6 @@ class _Frame:
         args: Sequence[Value],
         keywords: Mapping[str, Value],
         expr: flow.Call,
-        *,
-        context: bool = False,
     ) -> Value:
         """A call: what a vocabulary says of it, then what its body does, then what its name says."""
         span = expr.span
@@ -1873,6 +1917,9 @@ class _Frame:
             return self.call_functions(called, args, tuple(keywords.items()), span, external)
         if external is not None:
             return external
+        for entry in (entry for name in names for entry in self.vocabulary.contexts.get(name, ())):
+            if entry.does is Effect.CAPTURE:
+                return Value(((f"@{span.start}",),), context=self.context(entry, receiver, args, keywords, span))
         name = self._last(expr.callee)
         if isinstance(expr.callee, flow.Attr):
             found = self.container_method(receiver, name, args, expr)
@@ -1892,7 +1939,10 @@ class _Frame:
                 ((f"@{span.start}",),), (Type(symbol.name),), fields=dict(keywords), tags=frozenset(("object",))
             )
             return self.made_of((*args, *keywords.values()), self.by_name(name, made, span))
-        if symbol is None and isinstance(expr.callee, flow.Attr):
+        unread = symbol is not None and bool(receiver.places) and not receiver.types
+        if (symbol is None or unread) and isinstance(
+            expr.callee, flow.Attr
+        ):  # unread: by way of a base outside the tree
             sole = self.siblings.get(name) or self.project.sole_method(name)
             if sole is not None:
                 owner = replace(receiver, types=(Type(sole[0]),))
@@ -2320,8 +2370,12 @@ def _rebased(value: Value, bindings: Mapping[str, Value], span: Span, depth: int
         tuple(_rebased(each, bindings, span, depth + 1) for each in value.items) if value.items is not None else None
     )
     each = _rebased(value.each, bindings, span, depth + 1) if value.each is not None else None
+    context: tuple[Value, Value] | None = None
+    if value.context is not None:
+        graph, pool = value.context
+        context = (_rebased(graph, bindings, span, depth + 1), _rebased(pool, bindings, span, depth + 1))
     unique = tuple(dict.fromkeys(places))[:WIDEST]
-    return replace(value, places=unique, fields=fields, items=items, test=test, each=each, reads=reads)
+    return replace(value, places=unique, fields=fields, items=items, test=test, each=each, reads=reads, context=context)
 
 
 def _rebased_reads(reads: Iterable[Place], bindings: Mapping[str, Value]) -> frozenset[Place]:

@@ -52,6 +52,8 @@ class ClassEntry:
     facts: Class
     methods: dict[str, str] = field(default_factory=dict)
     """Method name to the function's qualified name."""
+    setters: dict[str, str] = field(default_factory=dict)
+    """Property name to the function that an assignment runs."""
     attributes: dict[str, facts.Attribute] = field(default_factory=dict)
 
 
@@ -147,7 +149,7 @@ class Project:
         module = Module(name, source, found, is_package)
         self.modules[name] = self.by_path[source.path] = module
         for function in found.functions:
-            full = f"{name}.{function.qualname}"
+            full = _full_name(name, function)
             entry = FunctionEntry(full, module, function)
             self.functions[full] = entry
             if function.owner is None and "." not in function.qualname and function.qualname != MODULE:
@@ -162,8 +164,12 @@ class Project:
         for function in found.functions:
             if function.owner is not None:
                 owner = self.classes.get(f"{name}.{function.owner}")
-                if owner is not None:
-                    owner.methods.setdefault(function.name, f"{name}.{function.qualname}")
+                full = _full_name(name, function)
+                if owner is not None and full.endswith(_ACCESSORS):
+                    if full.endswith(".setter"):
+                        owner.setters[function.name] = full
+                elif owner is not None:
+                    owner.methods.setdefault(function.name, full)
                     self.methods_named.setdefault(function.name, []).append(owner.name)
         for alias, target, member, level, _ in found.imports:
             dotted = self.absolute(module, target, level)
@@ -306,6 +312,23 @@ class Project:
                 return entry.methods[name]
         return None
 
+    def setter(self, class_name: str, name: str) -> str | None:
+        """The function that `instance.name = value` runs."""
+        for each in self.mro(class_name):
+            entry = self.classes.get(each)
+            if entry is not None and (name in entry.setters or name in entry.methods or name in entry.attributes):
+                return entry.setters.get(name)
+        return None
+
+    def implementers(self, class_name: str, name: str) -> Iterator[str]:
+        """Definitions of a protocol's method in the classes that have all of its methods."""
+        entry = self.classes.get(class_name)
+        if entry is None or not {"typing.Protocol", "typing_extensions.Protocol"}.intersection(self.bases(class_name)):
+            return
+        for owner in self.methods_named.get(name, ()):
+            if owner != class_name and all(self.method(owner, each) is not None for each in entry.methods):
+                yield self.classes[owner].methods[name]
+
     def overriders(self, class_name: str, name: str) -> Iterator[str]:
         """Definitions of a method in subclasses."""
         for each in self.subclasses.get(class_name, ()):
@@ -337,7 +360,9 @@ class Project:
                 return self.dotted(module, flow.Name(text, expr.span)) if text.isidentifier() else None
         return None
 
-    def annotation(self, module: Module, expr: Expr | None, canonical: Mapping[str, str] | None = None) -> tuple[Type, ...]:
+    def annotation(
+        self, module: Module, expr: Expr | None, canonical: Mapping[str, str] | None = None
+    ) -> tuple[Type, ...]:
         """Types that an annotation names; `None` and what is not understood give nothing."""
         match expr:
             case None | flow.Lit(value=None):
@@ -398,8 +423,19 @@ class Project:
         for function in module.facts.functions:
             inside = function.span.start <= offset < function.span.end and function.qualname != MODULE
             if inside and (best is None or function.span.start >= best.facts.span.start):
-                best = self.functions[f"{module.name}.{function.qualname}"]
+                best = self.functions[_full_name(module.name, function)]
         return best
+
+
+_ACCESSORS = (".setter", ".deleter")
+
+
+def _full_name(module: str, function: Function) -> str:
+    """Dotted name of a function; the setter and the deleter of a property stand beside it."""
+    for decorator in function.decorators:
+        if isinstance(decorator, flow.Attr) and decorator.name in ("setter", "deleter"):
+            return f"{module}.{function.qualname}.{decorator.name}"
+    return f"{module}.{function.qualname}"
 
 
 def _merged(orders: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -350,6 +350,8 @@ def _ears(analysis: Analysis, automaton: Automaton, subject: Subject) -> Callabl
                     for each in event.places
                 )
             return True
+        if state != automaton.start and any(frame.function.endswith(".__del__") for frame in event.stack[1:]):
+            return False  # a destructor is the net under a release, not a second one
         if subject.place and subject.place[-1] == "<pool>":
             if effect is Effect.GRAPH_DEATH:
                 return state == automaton.start

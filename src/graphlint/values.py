@@ -36,8 +36,21 @@ class Type(NamedTuple):
 
 
 CONTAINERS = frozenset(
-    ("dict", "list", "set", "frozenset", "tuple", "deque", "OrderedDict", "defaultdict", "WeakSet", "WeakKeyDictionary",
-     "WeakValueDictionary", "Counter", "iterator")
+    (
+        "dict",
+        "list",
+        "set",
+        "frozenset",
+        "tuple",
+        "deque",
+        "OrderedDict",
+        "defaultdict",
+        "WeakSet",
+        "WeakKeyDictionary",
+        "WeakValueDictionary",
+        "Counter",
+        "iterator",
+    )
 )
 
 
@@ -107,6 +120,8 @@ class Value:
     """Its types are not only declared: it was made with this class."""
     each: Value | None = None
     """Any item of it, where that is not an element of its places (`zip`, `enumerate`, `dict.items`)."""
+    context: tuple[Value, Value] | None = None
+    """Of the context manager of a capture: the graph, and the pool."""
     literal: str | None = None
     """Its text, where it is a string literal."""
     reads: frozenset[Place] = frozenset()
@@ -148,7 +163,8 @@ def union(values: tuple[Value, ...] | list[Value]) -> Value:
     attributes: dict[str, Value] = {}
     for value in distinct:
         attributes.update(value.fields)
-    symbols = {value.symbol for value in distinct}
+    known = [value for value in distinct if value.symbol or value.types or value.calls or value.tags]
+    symbols = {value.symbol for value in known}  # a value of which nothing is known may be the same thing
     return Value(
         places,
         types,
