@@ -672,6 +672,73 @@ ORDERS = [
         """,
     ),
     (
+        "a handle that is set to nothing in between",
+        """
+        class Runner {
+          void shutdown() {
+            cudaGraphExecDestroy(exec_);
+            exec_ = nullptr;
+            stop();
+            cudaGraphExecDestroy(exec_);
+          }
+          cudaGraphExec_t exec_;
+        };
+        """,
+    ),
+    (
+        "a handle destroyed twice, under one condition each",
+        """
+        class Runner {
+          void shutdown() {
+            if (exec_ != nullptr) { cudaGraphExecDestroy(exec_); exec_ = nullptr; }
+            if (exec_ != nullptr) { cudaGraphExecDestroy(exec_); exec_ = nullptr; }
+          }
+          cudaGraphExec_t exec_;
+        };
+        """,
+    ),
+    (
+        "a pool given back twice",
+        """
+        void drop(c10::DeviceIndex device, c10::cuda::MempoolId_t pool_id) {
+          c10::cuda::CUDACachingAllocator::releasePool(device, pool_id);
+          sync();
+          c10::cuda::CUDACachingAllocator::releasePool(device, pool_id); // !released-twice
+        }
+        """,
+    ),
+    (
+        "elements by other keys",
+        """
+        class Runner {
+          void drop(int a, int b) { graphs_[a].reset(); graphs_[b].reset(); }
+          std::map<int, at::cuda::CUDAGraph> graphs_;
+        };
+        """,
+    ),
+    (
+        "a local of a loop",
+        """
+        void all(std::vector<at::cuda::CUDAGraph>& graphs) {
+          for (auto it = graphs.begin(); it != graphs.end(); ++it) { it->reset(); }
+        }
+        """,
+    ),
+    (
+        "an early return after the first",
+        """
+        class Runner {
+          void stop(bool hard) {
+            graph_.reset();
+            if (hard) { return; }
+            finish();
+            graph_.reset(); // !released-twice
+          }
+          at::cuda::CUDAGraph graph_;
+        };
+        """,
+    ),
+    (
         "released, captured, released",
         """
         class Runner {

@@ -22,14 +22,15 @@ class Analysis:
     def __init__(self, facts: Iterable[CppFacts]) -> None:
         self.program = Program(facts)
         self.vocabulary = load()
-        self.relevant = self.program.relevant(self.vocabulary.last_words | self.vocabulary.words.drop | {"="})
+        drops = {f".{name}" for name in self.vocabulary.words.drop}
+        self.relevant = self.program.relevant(self.vocabulary.called | drops | {"="})
         self._latches: frozenset[Cell] = frozenset()
         self._walked: dict[tuple[str, str, Span], Walked] = {}
 
     @cached_property
     def _roots(self) -> Sequence[Function]:
         """Functions that can do something, by what they call."""
-        roots = self.program.relevant(self.vocabulary.last_words)
+        roots = self.program.relevant(self.vocabulary.called)
         return [one for one in self.program.functions if one in roots and not is_lambda(one)]
 
     @cached_property

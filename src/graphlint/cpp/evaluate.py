@@ -476,6 +476,7 @@ class Evaluator(Storage):
         options = self._options(expr, state, frame)
         if "host" in options and entry.position is None:
             return NOTHING
+        self.has_allocated = True
         fresh = Fresh(
             frame.function.path,
             expr.span,
@@ -506,6 +507,7 @@ class Evaluator(Storage):
             place = base.pointee
         if place is None or not place.cells or place.kind is Kind.LOCAL:
             return
+        self.has_allocated = True
         fresh = Fresh(
             frame.function.path,
             expr.span,

@@ -64,7 +64,8 @@ class Function:
     path: str
     is_static: bool = False
     calls: frozenset[str] = field(default=frozenset(), repr=False)
-    """Last words of the names that it calls, the ids of the lambdas in it, and `=` where it assigns an empty value."""
+    """Last words of the names that it calls, a method's after a dot; the ids of the lambdas in it; `=` where it assigns
+    an empty value."""
 
     @property
     def simple(self) -> str:

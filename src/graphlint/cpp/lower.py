@@ -66,7 +66,7 @@ class Lowering:
         self._words = vocabulary.words
         self._on_lambda = on_lambda
         self.called: set[str] = set()
-        """Last words of the names called since somebody emptied the set, and `=` where something was given up by it."""
+        """Last words of the names called since somebody emptied the set, as in `Function.calls`."""
 
     # ------------------------------------------------------------------------------------------------------ text
 
@@ -490,13 +490,11 @@ class Lowering:
         if callee is not None and callee.type == "primitive_type" and len(arguments) == 1:
             return arguments[0]
         called = self.expression(callee)
-        self.called.add(
-            called.name
-            if isinstance(called, Attr)
-            else called.id.rpartition("::")[2]
-            if isinstance(called, Name)
-            else ""
-        )
+        match called:
+            case Attr(name=name):
+                self.called.add(f".{name}")
+            case Name(id=name):
+                self.called.add(name.rpartition("::")[2])
         return Call(called, arguments, (), span)
 
     def _cast(self, node: Node, _: Span) -> Expr:

@@ -105,7 +105,7 @@ def _empties(one: Happening, second: Happening) -> bool:
 
 
 def _repeats(one: Happening, second: Happening) -> bool:
-    """Whether the second releases what the first did, and runs wherever the first did."""
+    """Whether the second releases what the first did, and asks no member first whether there is anything to release."""
     assert one.place is not None
     assert second.place is not None
     if (one.place.root, one.place.path, one.operation) != (second.place.root, second.place.path, second.operation):
@@ -113,7 +113,7 @@ def _repeats(one: Happening, second: Happening) -> bool:
     if one.calls[:1] and one.calls[:1] == second.calls[:1]:
         return False  # both in one call: the function that it leads to is looked at by itself
     known = {(guard.path, guard.span) for guard in one.guards}
-    return all((guard.path, guard.span) in known for guard in second.guards)
+    return all(not guard.asks or (guard.path, guard.span) in known for guard in second.guards)
 
 
 def _workspaces(analysis: Analysis, trace: Sequence[Happening]) -> Iterator[_Subject]:

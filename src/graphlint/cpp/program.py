@@ -62,7 +62,7 @@ class Program:
             if not more:
                 return frozenset(found.values())
             found |= {id(one): one for one in more}
-            names |= {one.simple for one in more}
+            names |= {name for one in more for name in (one.simple, f".{one.simple}")}
 
     # --------------------------------------------------------------------------------------------------- functions
 

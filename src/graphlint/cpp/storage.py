@@ -32,6 +32,7 @@ class Storage:
         self.latches = latches
         self.found = found
         self.frames = 0
+        self.has_allocated = False
         self.stack: list[tuple[str, str]] = []
         self._seen_kept: set[tuple[Span, Span, str, tuple[Guard, ...]]] = set()
 
@@ -57,7 +58,7 @@ class Storage:
 
     def _with_parts(self, value: Value, place: Place, state: State) -> Value:
         """With the memory that the parts of an object hold, where the object is a local one."""
-        if place.kind not in (Kind.LOCAL, Kind.PARAMETER):
+        if not self.has_allocated or place.kind not in (Kind.LOCAL, Kind.PARAMETER):
             return value
         size = len(place.path)
         parts = [

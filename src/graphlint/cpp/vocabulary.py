@@ -107,9 +107,11 @@ class Vocabulary:
         )
 
     @cached_property
-    def last_words(self) -> frozenset[str]:
-        """Last words of the names of all effects."""
-        return frozenset(self.effects)
+    def called(self) -> frozenset[str]:
+        """What `Function.calls` holds where a function may have an effect."""
+        names = {entry.name for entries in self.effects.values() for entry in entries}
+        found = {name.rpartition("::")[2] for name in names}
+        return frozenset(found | {f".{name}" for name in names if not name.startswith(".") and "::" not in name})
 
 
 def has_word(type_text: str, word: str) -> bool:
