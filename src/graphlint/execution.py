@@ -38,6 +38,15 @@ class Frame(NamedTuple):
     """Of a method, the object that it runs on."""
 
 
+class Branch(NamedTuple):
+    """A branch that was taken, or left untaken, on the way to an event."""
+
+    frame: Frame
+    """The function, and its `if`."""
+    taken: bool
+    """Whether its test was true."""
+
+
 class Event(NamedTuple):
     """A node that happened, with the places of the function that the run started in."""
 
@@ -51,6 +60,8 @@ class Event(NamedTuple):
     """The effect by which it moved the monitor."""
     guards: tuple[Test, ...] = ()
     """From `visit`: the tests that let it happen: branches around it, and branches before it that leave."""
+    branches: tuple[Branch, ...] = ()
+    """From `visit`: where the branches among these tests stand."""
     loops: tuple[Frame, ...] = ()
     """From `visit`: the loops around it, outermost first."""
 
@@ -516,7 +527,9 @@ def visit(root: Behavior, select: Callable[[str], Behavior | None], see: Callabl
                 return (negated(("compare", "in", scope.rebase(lookups), "")),)
         return ()
 
-    def walk(node: Node, scope: _Scope, guards: tuple[Test, ...], loops: tuple[Frame, ...]) -> None:
+    def walk(
+        node: Node, scope: _Scope, guards: tuple[Test, ...], branches: tuple[Branch, ...], loops: tuple[Frame, ...]
+    ) -> None:
         nonlocal left, serial
         left -= 1
         if left < 0:
@@ -530,29 +543,43 @@ def visit(root: Behavior, select: Callable[[str], Behavior | None], see: Callabl
                 pool = () if isinstance(node, b.Touches) else scope.rebase(node.pool)
                 stack = (*scope.stack, scope.frame(node.span))
                 places = scope.rebase(node.places)
-                see(Event(node, places, pool, stack, in_constructor=made and touch, guards=guards, loops=loops))
+                see(
+                    Event(
+                        node,
+                        places,
+                        pool,
+                        stack,
+                        in_constructor=made and touch,
+                        guards=guards,
+                        branches=branches,
+                        loops=loops,
+                    )
+                )
             case b.Either(test=test):
                 positive = _rebased(test, scope)
-                walk(node.then, scope, (*guards, positive), loops)
-                walk(node.other, scope, (*guards, negated(positive)), loops)
+                frame = scope.frame(node.span)
+                walk(node.then, scope, (*guards, positive), (*branches, Branch(frame, taken=True)), loops)
+                walk(node.other, scope, (*guards, negated(positive)), (*branches, Branch(frame, taken=False)), loops)
             case b.Order(items=items):
                 for item in items:
-                    walk(item, scope, guards, loops)
+                    walk(item, scope, guards, branches, loops)
                     guards = (*guards, *implied(item, scope))
+                    if isinstance(item, b.Either) and passes(item.then) != passes(item.other):
+                        branches = (*branches, Branch(scope.frame(item.span), taken=passes(item.then)))
             case b.Guarded(lookups=lookups) if lookups:
                 missed = negated(("compare", "in", scope.rebase(lookups), ""))
-                walk(node.body, scope, guards, loops)
+                walk(node.body, scope, guards, branches, loops)
                 for handler in node.handlers:
-                    walk(handler.node, scope, (*guards, missed), loops)
-                walk(node.other, scope, guards, loops)
-                walk(node.final, scope, guards, loops)
+                    walk(handler.node, scope, (*guards, missed), branches, loops)
+                walk(node.other, scope, guards, branches, loops)
+                walk(node.final, scope, guards, branches, loops)
             case b.Repeat(body=body, other=other):
-                walk(body, scope, guards, (*loops, scope.frame(node.span)))
-                walk(other, scope, guards, loops)
+                walk(body, scope, guards, branches, (*loops, scope.frame(node.span)))
+                walk(other, scope, guards, branches, loops)
             case b.Each(bodies=bodies, other=other):
                 for body in bodies:
-                    walk(body, scope, guards, (*loops, scope.frame(node.span)))
-                walk(other, scope, guards, loops)
+                    walk(body, scope, guards, branches, (*loops, scope.frame(node.span)))
+                walk(other, scope, guards, branches, loops)
             case b.Calls():
                 active = {frame.function for frame in scope.stack} | {scope.behavior.function}
                 for key in node.behaviors:
@@ -562,12 +589,18 @@ def visit(root: Behavior, select: Callable[[str], Behavior | None], see: Callabl
                     serial += 1
                     bindings = {param: scope.rebase(places) for param, places in node.bindings}
                     stack = (*scope.stack, scope.frame(node.span))
-                    walk(built.node, _Scope(built, bindings, stack, serial, aliases=scope.aliases), guards, loops)
+                    walk(
+                        built.node,
+                        _Scope(built, bindings, stack, serial, aliases=scope.aliases),
+                        guards,
+                        branches,
+                        loops,
+                    )
             case _:
                 for part in b.parts(node):
-                    walk(part, scope, guards, loops)
+                    walk(part, scope, guards, branches, loops)
 
-    walk(root.node, _Scope(root, {}, (), 0, is_root=True), (), ())
+    walk(root.node, _Scope(root, {}, (), 0, is_root=True), (), (), ())
     return left >= 0
 
 
