@@ -505,7 +505,7 @@ def place_text(place: Place, analysis: Analysis, root: Behavior) -> str:
         head = head[1:].partition("#")[0]
     elif head.startswith("class:"):
         head = head.rpartition(".")[2] if "." in head else head[6:]
-    elif head.startswith("mod:"):
+    elif head.startswith(("mod:", "cell:")):
         head = ""
     elif head.startswith("%"):
         head = head[1:].partition("#")[0]
