@@ -614,6 +614,10 @@ def test_a_campaign_runs_what_the_devices_allow_and_fails_where_the_audit_misses
         assert campaign.main(arguments) == (0 if found else 1)
         assert set(record.read_tools(tmp_path / "record")["cases"]) == {"some-rule/one"}
         assert record.read_tools(tmp_path / "record")["pointers"]["found"] == {"x": found}
+    monkeypatch.setattr(runner, "device", lambda: {**DEVICE, "devices": 2})
+    assert campaign.main(["some-rule/pair", *arguments]) == 0
+    assert set(record.read_tools(tmp_path / "record")["cases"]) == {"some-rule/one", "some-rule/pair"}
+    assert record.read_tools(tmp_path / "record")["pointers"]["found"] == {"x": False}
 
 
 # ---- the command

@@ -3,7 +3,7 @@
 
     python -m graphlint.validation.campaign [--fixtures DIR] [--report DIR] [--jobs N] [RULE|RULE/CASE ...]
 
-Prints them, and puts them into the record in the report's folder.
+Prints them, and puts them into the record in the report's folder. Where cases are named, only other tools are asked.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"nothing was measured: {device['error']}", file=sys.stderr)
         return 2
     found = [case for case in cases.discover(given.fixtures, given.wanted) if case.devices <= device["devices"]]
-    pointers = measures.measured()
-    print(json.dumps(pointers, indent=1), flush=True)
+    pointers = None if given.wanted else measures.measured()
+    if pointers is not None:
+        print(json.dumps(pointers, indent=1), flush=True)
     with tempfile.TemporaryDirectory(prefix="graphlint-") as place, ThreadPoolExecutor(given.jobs) as pool:
         answers = {}
         for case, answer in zip(found, pool.map(lambda case: others.reported(case, Path(place)), found), strict=True):
@@ -41,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             answers[case] = answer
     if given.report:
         record.write_tools(given.report, device, pointers, answers)
-    return 0 if pointers["all"] else 1
+    return 0 if pointers is None or pointers["all"] else 1
 
 
 if __name__ == "__main__":

@@ -68,25 +68,30 @@ def write(folder: Path, outcome: Outcome) -> None:
 
 
 def write_tools(
-    folder: Path, device: Mapping[str, Any], pointers: Mapping[str, Any], answers: Mapping[Case, Mapping[str, str]]
+    folder: Path,
+    device: Mapping[str, Any],
+    pointers: Mapping[str, Any] | None,
+    answers: Mapping[Case, Mapping[str, str]],
 ) -> None:
     """Put a campaign into the record, and write its tables anew.
 
     Args:
         folder: of the record.
         device: where it was measured.
-        pointers: what the audit of pointers finds and takes.
+        pointers: what the audit of pointers finds and takes; None if that was not measured.
         answers: for a case what each means reports.
     """
     origin = {
         "device": {key: device[key] for key in _DEVICE},
         "when": dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds"),
     }
-    cases = dict(read_tools(folder).get("cases", {}))
+    before = read_tools(folder)
+    cases = dict(before.get("cases", {}))
     for case, answer in answers.items():
         cases[case.title] = {**origin, "sources": case.digest(), "reported": dict(answer)}
     folder.mkdir(parents=True, exist_ok=True)
-    told = {"pointers": {**origin, **pointers}, "cases": dict(sorted(cases.items()))}
+    measured = before.get("pointers", origin) if pointers is None else {**origin, **pointers}
+    told = {"pointers": measured, "cases": dict(sorted(cases.items()))}
     (folder / TOOLS).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     _write_tables(folder)
 
