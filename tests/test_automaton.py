@@ -69,7 +69,7 @@ def test_the_inputs_that_matter() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "row", "message"),
     [
-        ('"pool"', '"pol"', 1, "'subject' must be one of graphs, workspace, pool, process, not 'pol'"),
+        ('"pool"', '"pol"', 1, "'subject' must be one of graphs, workspace, memory, pool, process, not 'pol'"),
         ('start = "live"', 'start = "life"', 2, "unknown state 'life'; did you mean 'live'?"),
         ("graph_death", "graph_deth", 5, "unknown effect 'graph_deth'; did you mean 'graph_death'?"),
         ("exit", "leave", 13, "unknown effect 'leave'"),

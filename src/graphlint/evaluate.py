@@ -47,6 +47,8 @@ MODULE_CLASS = "torch.nn.Module"
 _DEEPEST = 24
 """Deepest nesting of typing questions; past it nothing is known."""
 _LONGEST_UNROLLED = 8
+_LARGEST_NAMESPACE = 24
+"""Most attributes, of those that can matter, that a loop over `vars(x)` visits one by one."""
 _MOST_VARIANTS = 8
 _MOST_CALLERS = 24
 
@@ -884,6 +886,22 @@ class _Frame:
                 return {name: replace(known, types=mine or types)}, {}
         return {}, {}
 
+    def is_no(self, value: Value, kinds: Expr) -> bool:
+        """Whether a value is known to be no instance of some classes."""
+        named = kinds.items if isinstance(kinds, flow.Group) else (kinds,)
+        asked = [t.name for kind in named for t in self.project.annotation(self.module, kind)]
+        mine = [t.name for t in value.types]
+        if not asked or not mine or len(mine) >= WIDEST:
+            return False
+        known = {self.vocabulary.canonical(each) for each in mine} <= {GRAPH, TENSOR, *self.project.classes}
+        return known and not any(
+            self.vocabulary.canonical(one) == self.vocabulary.canonical(other)
+            or one in self.project.mro(other)
+            or other in self.project.mro(one)
+            for one in asked
+            for other in mine
+        )
+
     def branch(
         self,
         test: Test,
@@ -912,7 +930,7 @@ class _Frame:
             return
         value = self.value(star.iterable)
         known = value.items
-        if known is not None and len(known) <= _LONGEST_UNROLLED:
+        if known is not None and len(known) <= _unrolled(value):
             bodies = []
             for item in known:
 
@@ -1275,6 +1293,8 @@ class _Frame:
             case flow.Walrus(target=target, value=inner):
                 self.bind(target, self.value(inner), expr.span)
                 return self.test(target)
+            case flow.Call(callee=flow.Name(id="isinstance"), args=(flow.Name() as one, kinds)) if self.is_no(self.value(one), kinds):
+                return FALSE
         return self.truth(self.value(expr), _span(expr))
 
     @staticmethod
@@ -1545,6 +1565,8 @@ class _Frame:
             return Value(places, symbol=Symbol("external", f"{t.name}.{name}"), slot=(t.name, name))
         if name == "__class__":
             return Value(symbol=Symbol("class", t.name))
+        if name == "__dict__":
+            return self.namespace(base, span)
         for each in self.project.mro(t.name):
             if f"{each}.{name}" in self.project.classes:
                 return Value(symbol=Symbol("class", f"{each}.{name}"))
@@ -1643,18 +1665,20 @@ class _Frame:
 
         def once(item: Value) -> None:
             self.bind(expr.target, item, expr.span)
-            for test in expr.tests:
-                self.test(test)
+            if FALSE in [self.test(test) for test in expr.tests]:
+                return
             if expr.key is not None:
                 self.value(expr.key)
             values.append(self.value(expr.element))
 
-        if iterable.items is not None and len(iterable.items) <= _LONGEST_UNROLLED and self.emitting:
+        if iterable.items is not None and len(iterable.items) <= _unrolled(iterable) and self.emitting:
             bodies = tuple(self.nodes(lambda item=item: once(item)) for item in iterable.items)
             self.env = saved
             if any(body != b.NOTHING for body in bodies):
                 self.emit(b.Each(bodies, b.NOTHING, expr.span))
-            listed = Value(((f"@{expr.span.start}",),), (Type("list", union(values).types),), items=tuple(values))
+            types = (Type("list", union(values).types),)
+            tags = iterable.tags & {"namespace"}
+            listed = Value(((f"@{expr.span.start}",),), types, items=tuple(values), tags=tags)
             return self.made_of(values, listed)
         node = self.nodes(lambda: once(iterable.element))
         self.env = saved
@@ -1731,7 +1755,12 @@ class _Frame:
         match name, args:
             case "getattr", (base, key, *_):
                 literal = self.value(key).literal
-                return self.attribute(self.value(base), literal, expr.span) if literal is not None else NOTHING_KNOWN
+                if literal is not None:
+                    return self.attribute(self.value(base), literal, expr.span)
+                self.unresolved.append((name, expr.span))
+                return NOTHING_KNOWN
+            case "vars", (base,):
+                return self.namespace(self.value(base), expr.span)
             case "hasattr", (base, key):
                 literal = self.value(key).literal
                 return Value(test=self.has(self.value(base), literal, expr.span))
@@ -1740,12 +1769,16 @@ class _Frame:
                 if literal is not None:
                     held = self.attribute(owner, literal, expr.span, quiet=True)
                     self.touch("write", held.places, held.slot, expr.span, value, held.types)
+                else:
+                    self.unresolved.append((name, expr.span))
                 return NOTHING_KNOWN
             case "delattr", (base, key):
                 owner, literal = self.value(base), self.value(key).literal
                 if literal is not None:
                     held = self.attribute(owner, literal, expr.span, quiet=True)
                     self.touch("drop", held.places, held.slot, expr.span, held=held.types)
+                else:
+                    self.unresolved.append((name, expr.span))
                 return NOTHING_KNOWN
             case "super", _:
                 return self.super_()
@@ -2145,6 +2178,8 @@ class _Frame:
             return union([receiver.element, args[-1]]) if name == "setdefault" else NOTHING_KNOWN
         if name in _VIEWS and (kinds or not args):
             return replace(receiver, items=None)
+        if "namespace" in receiver.tags and not args and name in ("items", "values", "copy", "keys"):
+            return self.part_of_namespace(receiver, name)
         if name == "items" and not args:
             return Value(receiver.places, each=Value(items=(NOTHING_KNOWN, receiver.element)))
         if name == "keys" and kinds:
@@ -2154,6 +2189,43 @@ class _Frame:
                 return None
             return receiver.element
         return NOTHING_KNOWN if kinds else None
+
+    def namespace(self, owner: Value, span: Span) -> Value:
+        """`vars(owner)`: its attributes by name, as far as they can hold graphs or memory."""
+        entries = [
+            self.project.classes[each]
+            for t in owner.types[:1]
+            for each in self.project.mro(t.name)
+            if each in self.project.classes
+        ]
+        names = dict.fromkeys(
+            name for entry in entries for name in (*self.all.field_bindings(entry.name), *entry.attributes)
+        )
+        fields: dict[str, Value] = {}
+        for name in names:
+            value = self.attribute(owner, name, span, quiet=True)
+            if any(
+                t.name in self.project.classes or self.vocabulary.canonical(t.name) in (GRAPH, TENSOR)
+                for t in _flat(value.types)
+            ):
+                fields[name] = value
+        if not fields:
+            self.unresolved.append(("vars", span))
+            return NOTHING_KNOWN
+        literals = tuple(map(_literal, fields))
+        return Value((), (Type("dict"),), items=literals, fields=fields, tags=frozenset(("namespace",)))
+
+    @staticmethod
+    def part_of_namespace(namespace: Value, method: str) -> Value:
+        """What a method of a dictionary of attributes gives."""
+        if method == "copy":
+            return namespace
+        items = namespace.items or ()
+        if method == "values":
+            items = tuple(namespace.fields.values())
+        elif method == "items":
+            items = tuple(Value(items=(_literal(name), value)) for name, value in namespace.fields.items())
+        return Value((), (Type("list"),), items=items, tags=namespace.tags)
 
     def construct(self, name: str, args: Sequence[Value], keywords: Mapping[str, Value], expr: flow.Call) -> Value:
         """An instance of a class of the project."""
@@ -2321,6 +2393,11 @@ def _captured(value: Value) -> Value:
         return value
     items = tuple(map(_captured, value.items)) if value.items is not None else None
     return replace(value, tags=value.tags | {"captured"}, items=items)
+
+
+def _unrolled(value: Value) -> int:
+    """How many items a loop over a value visits one by one."""
+    return _LARGEST_NAMESPACE if "namespace" in value.tags else _LONGEST_UNROLLED
 
 
 def _base(expr: Expr) -> Expr:

@@ -106,8 +106,8 @@ class Value:
     calls: tuple[Bound, ...] = ()
     """Functions of the project that a call of it may run."""
     tags: frozenset[str] = frozenset()
-    """tensor (fresh device memory), captured (made inside a capture), graph, pool, mempool, none, empty, true, false, and
-    stream (it is, or is made of, the identity of a stream)."""
+    """tensor (fresh device memory), captured (made inside a capture), graph, pool, mempool, none, empty, true, false,
+    stream (it is, or is made of, the identity of a stream), and namespace (an object's attributes by name)."""
     slot: tuple[str, str] | None = None
     """Owner (class or module) and attribute that it was read from."""
     test: Test | None = None
