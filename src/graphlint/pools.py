@@ -2,8 +2,8 @@
 
 A pool lives as long as some graph that was captured into it. A handle that is kept when the last of these graphs dies names a
 pool without users; the next capture into it is the hazard. No single function shows that: one method captures, one
-releases, one captures again. So the automaton runs along sequences of an object's public methods: its constructor, then any of
-those that capture, release or retire, up to three. For a handle that outlives the object (a class attribute, a module
+releases, one captures again. So the automaton runs along sequences of an object's public methods: its constructor, one that
+captures, one that releases, one that captures. For a handle that outlives the object (a class attribute, a module
 variable) a new object may be made in between.
 
 The state remembers which places hold a live graph of the pool, so that a release that spares one (an anchor) is none.
@@ -27,8 +27,8 @@ from graphlint.summaries import Analysis
 from graphlint.typestate import place_text, step
 from graphlint.values import ELEMENT, Place, Test
 
-_LONGEST = 3
-"""Most public calls in a sequence, the constructor aside."""
+_MOST_CAPTURES = 2
+"""Most capturing methods that a release is tried between."""
 _MOST_METHODS = 8
 _MOST_CONFIGURATIONS = 64
 _USES = frozenset((Effect.CAPTURE, Effect.GRAPH_DEATH, Effect.POOL_RETIRE))
@@ -122,23 +122,41 @@ class _Runs:
         self.execution = Execution(analysis.effectful.get, self.monitor, tested=analysis.remembered)
 
     def hazards(self) -> Iterator[tuple[Event, ...]]:
-        """Paths to a capture into a pool without users, shortest first."""
-        start = [Config(_State(self.automaton.start), frozenset())]
-        made = self.constructed(start)
+        """Paths to a capture into a pool without users, shortest first: capture, release, capture."""
+        capturing = [each for each in self.methods if self.uses(each, Effect.CAPTURE)]
+        capturing.sort(key=lambda each: len(self.analysis.sites(each)))
+        made = self.constructed([Config(_State(self.automaton.start), frozenset())])
+        used = {each.key: self.called(each, made) for each in capturing[:_MOST_CAPTURES]}
         found: list[tuple[Event, ...]] = []
-        current = made
-        for _ in range(_LONGEST):
-            following: list[Config] = []
-            for method in self.methods:
-                if method.function.endswith(".__init__"):
-                    continue
-                following += self.called(method, current)
+        for release in self.methods:
+            if not self.leaves(release):
+                continue
+            dead = self.called(release, made) if release in capturing else []
+            for configs in used.values():
+                dead += self.called(release, configs)
+            dead = [config for config in self.distinct(dead) if config.state.name not in (self.automaton.start, HAZARD)]
             if self.pool[0].startswith(_SHARED):
-                following += self.constructed([self.forgotten(config) for config in following])
-            found += [config.trace for config in following if config.state.name == HAZARD]
-            current = self.distinct([config for config in following if config.state.name != HAZARD])
+                dead += self.constructed([self.forgotten(config) for config in dead])
+            for capture in capturing[:_MOST_CAPTURES]:
+                found += [c.trace for c in self.called(capture, self.distinct(dead)) if c.state.name == HAZARD]
         found.sort(key=lambda trace: (len(trace), [frame.span for event in trace for frame in event.stack]))
         yield from found
+
+    def uses(self, method: Behavior, effect: Effect) -> bool:
+        """Whether a method, constructor aside, captures into the pool, or gives its handle up."""
+        if method.function.endswith(".__init__"):
+            return False
+        return any(
+            site.effect is effect and self.pool in (site.event.pool if effect is Effect.CAPTURE else site.places)
+            for site in self.analysis.sites(method)
+        )
+
+    def leaves(self, method: Behavior) -> bool:
+        """Whether a method kills graphs, and need not give the handle up in the same breath."""
+        if Effect.GRAPH_DEATH not in self.analysis.kinds[method.key] or method.function.endswith(".__init__"):
+            return False
+        retired = [site.event for site in self.analysis.sites(method) if site.effect is Effect.POOL_RETIRE and self.pool in site.places]
+        return not any(not event.guards for event in retired)
 
     def constructed(self, configs: list[Config]) -> list[Config]:
         for method in self.methods:
