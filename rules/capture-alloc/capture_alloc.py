@@ -26,7 +26,7 @@ from graphlint.keeping import Runs, Store, asks_capture, is_miss, read_by, relat
 from graphlint.source import Span
 from graphlint.summaries import Analysis
 from graphlint.typestate import place_text, step
-from graphlint.values import Test
+from graphlint.values import ELEMENT, Test
 
 _TEST = "torch.cuda.is_current_stream_capturing"
 
@@ -64,7 +64,7 @@ def _inside_captures(analysis: Analysis, runs: Runs, found: tuple[Store, ...]) -
             continue
         for identity, event in (runs.reached(root, capturing=None) or {}).items():
             store = known[identity]
-            if _is_record(analysis, store) or event.in_constructor or not is_miss(analysis, store):
+            if _is_record(analysis, store, event) or event.in_constructor or not is_miss(analysis, store):
                 continue
             if not runs.survives(root, store, capturing=None):
                 continue
@@ -86,7 +86,7 @@ def _by_stream(analysis: Analysis, runs: Runs, found: tuple[Store, ...]) -> Iter
 def _behind_tests(analysis: Analysis, runs: Runs, found: tuple[Store, ...]) -> Iterator[Suspect]:
     """Stores that happen in a capture and are avoided outside of one."""
     for store in found:
-        if store.event.in_constructor or _is_record(analysis, store) or store.event.places[0][0].startswith("@"):
+        if store.event.in_constructor or _is_record(analysis, store, store.event) or store.event.places[0][0].startswith("@"):
             continue
         if store.node.how == "add" and store.node.key is None and not is_miss(analysis, store):
             continue  # kept for good in a list, and never given out again
@@ -98,10 +98,14 @@ def _behind_tests(analysis: Analysis, runs: Runs, found: tuple[Store, ...]) -> I
             yield _suspect(analysis, store, Severity.ERROR, ())
 
 
-def _is_record(analysis: Analysis, store: Store) -> bool:
+def _is_record(analysis: Analysis, store: Store, event: Event) -> bool:
     """Whether the memory goes into a record that holds the graph itself, and dies with it."""
     slot = store.node.slot
-    return slot is not None and "[*]" in store.event.places[0] and "graph" in analysis.owns(slot[0])
+    if slot is None or not event.places:
+        return False
+    place = event.places[0]
+    one_of_many = ELEMENT in place[:-1] or place[0].startswith("@")
+    return one_of_many and "graph" in analysis.owns(slot[0])
 
 
 def _names_stream(analysis: Analysis, store: Store) -> bool:
@@ -138,7 +142,7 @@ def _suspect(
     at = origin.span if origin is not None else store.span
     steps = [*way[-(MAX_STEPS - 3) :]]
     within = next((each.within or each for each in store.origins), None)
-    if within is not None:
+    if within is not None and not (within.function == store.function and store.span.contains(within.span)):
         made = analysis.project.functions[within.function].module.source
         text = " ".join(made.text(within.span).split())[:60]
         steps.append(Step(made.path, within.span, Effect.WS_ALLOC.value, f"memory is allocated: {text}"))

@@ -100,6 +100,8 @@ class Behaviors:
         self.project = project
         self.vocabulary = vocabulary
         self.slots: dict[Slot, SlotNotes] = {}
+        self.given: set[tuple[str, str]] = set()
+        """Functions and their parameters that are given device memory as it is allocated."""
         self.streams: set[tuple[str, str]] = set()
         """Functions and their parameters that are given the identity of a stream."""
         self.capture_allocations: dict[str, Entry] = {}
@@ -977,6 +979,7 @@ class _Frame:
         looked, self.lookups = self.lookups, outer
         after = self.env
         handlers = []
+        ends = [after] if _falls_through(body.body) else []
         misses = False
         for handler in body.handlers:
             self.env = _join(dict(before), after)
@@ -987,7 +990,11 @@ class _Frame:
             misses |= not _MISSES.isdisjoint(types)
             node = self.nodes(lambda h=handler: self.run(h.body))
             handlers.append(b.Handler(self.catches_all(handler.types), node, types, handler.span))
-        self.env = after
+            if _falls_through(handler.body):
+                ends.append(self.env)
+        self.env = ends[0] if ends else after
+        for each in ends[1:]:
+            self.env = _join(self.env, each)
         other = self.nodes(lambda: self.run(body.other))
         final = self.nodes(lambda: self.run(body.final))
         lookups = tuple(dict.fromkeys(looked)) if misses else ()
@@ -2294,6 +2301,8 @@ class _Frame:
                 merged[param] = tuple(dict.fromkeys((*merged.get(param, ()), *_passed(value))))[:WIDEST]
                 if value.fresh and value.places and value.places[0][0].startswith("@"):
                     self.given[value.places[0][0]] = value.fresh
+                if value.fresh:
+                    self.all.given.add((bound.function, param))
                 if "stream" in value.tags:
                     self.all.streams.add((bound.function, param))
         if self.in_capture:

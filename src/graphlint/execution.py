@@ -312,7 +312,8 @@ class Execution:
             return kept
         place = places[0]
         new: list[tuple[Atom, bool]] = []
-        if node.fresh:  # what a comparison or a lookup missed is there from now on
+        settles = node.how in ("write", "add") and _last(place) in self.memory and not node.tags & {"none", "empty"}
+        if node.fresh or settles:  # what a comparison or a lookup missed is there from now on
             element = (*place, ELEMENT)
             new = [(atom, not value) for atom, value in facts if atom[0].startswith("compare") and atom[1] == place]
             kept = frozenset(each for each in kept if each[0][1] not in (place, element))
@@ -539,22 +540,14 @@ def visit(root: Behavior, select: Callable[[str], Behavior | None], see: Callabl
                 made = (
                     scope.behavior.function.endswith(".__init__") and bool(node.places) and node.places[0][0] == "$self"
                 )
-                touch = isinstance(node, b.Touches)
-                pool = () if isinstance(node, b.Touches) else scope.rebase(node.pool)
                 stack = (*scope.stack, scope.frame(node.span))
-                places = scope.rebase(node.places)
-                see(
-                    Event(
-                        node,
-                        places,
-                        pool,
-                        stack,
-                        in_constructor=made and touch,
-                        guards=guards,
-                        branches=branches,
-                        loops=loops,
-                    )
+                event = Event(
+                    node, scope.rebase(node.places), (), stack, guards=guards, branches=branches, loops=loops
                 )
+                if isinstance(node, b.Touches):
+                    see(event._replace(in_constructor=made, value_places=scope.rebase(node.value_places)))
+                else:
+                    see(event._replace(pool=scope.rebase(node.pool)))
             case b.Either(test=test):
                 positive = _rebased(test, scope)
                 frame = scope.frame(node.span)

@@ -258,6 +258,8 @@ class Analysis:
     def acting(self) -> frozenset[str]:
         """Keys of the behaviors that do something of interest, themselves or through a call."""
         everything = {each.key: each for each in self.behaviors.all()}
+        for each in everything.values():
+            self._note_given(each)
         callers: dict[str, set[str]] = {}
         found: set[str] = set()
         for key, each in everything.items():
@@ -295,6 +297,13 @@ class Analysis:
             key: replace(everything[key], node=self._simplified(everything[key].node, self.acting))
             for key in sorted(self.acting)
         }
+
+    def _note_given(self, behavior: Behavior) -> None:
+        """Note that a slot is given device memory which a caller allocates for it."""
+        params = {param for function, param in self.behaviors.given if function == behavior.function}
+        for node in b.walk(behavior.node) if params else ():
+            if isinstance(node, b.Touches) and any(p[0][1:] in params and len(p) == 1 for p in node.value_places):
+                self.behaviors.note(node.slot).tags.add("fresh")
 
     def _simplified(self, node: Node, effectful: frozenset[str]) -> Node:
         def simple(each: Node) -> Node:
