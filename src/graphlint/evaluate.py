@@ -1146,16 +1146,15 @@ class _Frame:
             return
         if isinstance(scope.context, flow.Call):
             callee, args, keywords, receiver = self.operands(scope.context)
-            for name in self.names_of(callee):
-                for entry in self.vocabulary.contexts.get(name, ()):
-                    if entry.does is Effect.CAPTURE:
-                        self.capture(self.context(entry, receiver, args, keywords, scope.span), scope)
-                        return
-                    if entry.makes == "mempool":
-                        self.in_pool += 1
-                        self.run(scope.body)
-                        self.in_pool -= 1
-                        return
+            for entry in self.vocabulary.entered(self.names_of(callee)):
+                if entry.does is Effect.CAPTURE:
+                    self.capture(self.context(entry, receiver, args, keywords, scope.span), scope)
+                    return
+                if entry.makes == "mempool":
+                    self.in_pool += 1
+                    self.run(scope.body)
+                    self.in_pool -= 1
+                    return
             value = self.invoke(callee, receiver, args, keywords, scope.context)
         else:
             value = self.value(scope.context)
@@ -1944,7 +1943,7 @@ class _Frame:
         """A call: what a vocabulary says of it, then what its body does, then what its name says."""
         span = expr.span
         names = self.names_of(callee)
-        known = [entry for name in names for entry in self.vocabulary.calls.get(name, ())]
+        known = self.vocabulary.called(names)
         external = self.effects(known, callee, receiver, args, keywords, expr) if known else None
         if callee.calls:
             self._remember(callee.calls[0])
@@ -1957,7 +1956,7 @@ class _Frame:
             return self.call_functions(called, args, tuple(keywords.items()), span, external)
         if external is not None:
             return external
-        for entry in (entry for name in names for entry in self.vocabulary.contexts.get(name, ())):
+        for entry in self.vocabulary.entered(names):
             if entry.does is Effect.CAPTURE:
                 return Value(((f"@{span.start}",),), context=self.context(entry, receiver, args, keywords, span))
         name = self._last(expr.callee)

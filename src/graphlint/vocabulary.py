@@ -35,7 +35,7 @@ Format of a file (unknown keys are errors, with file and row):
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -76,15 +76,6 @@ class Entry:
     scope: str = "process"
     request: Request | None = None
     """ws_get: how it is asked; None where that is not known."""
-    document: Document | None = field(default=None, compare=False, repr=False)
-    index: int = 0
-    """Of the `[[effect]]` in its file."""
-
-    @property
-    def place(self) -> str:
-        """File and row of its declaration."""
-        assert self.document is not None
-        return f"{self.document.path}:{self.document.row('effect', self.index)}"
 
 
 @dataclass(frozen=True)
@@ -175,6 +166,10 @@ class Vocabulary:
     lifecycles: dict[str, tuple[str, Document]] = field(default_factory=dict)
     """Class name to its lifecycle, and where it is declared."""
     names: Names = field(default_factory=Names)
+    documents: list[Document] = field(default_factory=list)
+    """The files that it was read from."""
+    matched: set[str] = field(default_factory=set)
+    """Names and aliases that something matched so far."""
 
     def __post_init__(self) -> None:
         self._canonical: dict[str, str] = {}
@@ -187,6 +182,19 @@ class Vocabulary:
             known = self._canonical[name] = self._resolve(name)
         return known
 
+    def called(self, names: Iterable[str]) -> list[Entry]:
+        """What is known of a call of something that has these canonical names."""
+        return self._matching(self.calls, names)
+
+    def entered(self, names: Iterable[str]) -> list[Entry]:
+        """What is known of a with-block of something that has these canonical names."""
+        return self._matching(self.contexts, names)
+
+    def _matching(self, known: Mapping[str, list[Entry]], names: Iterable[str]) -> list[Entry]:
+        found = [name for name in names if name in known]
+        self.matched.update(found)
+        return [entry for name in found for entry in known[name]]
+
     def _resolve(self, name: str) -> str:
         if name.startswith("?."):
             return self._suffix(name[2:]) or name
@@ -194,6 +202,7 @@ class Vocabulary:
             head, tail = name, ""
             while head:
                 if head in self.aliases:
+                    self.matched.add(head)
                     name = self.aliases[head] + tail
                     break
                 head, _, last = head.rpartition(".")
@@ -233,6 +242,7 @@ class Vocabulary:
             DeclarationError: an unknown key, effect or kind, with its file and row.
         """
         document.check(SCHEMA)
+        self.documents.append(document)
         self.aliases.update(document.get("aliases", {}))
         for index, item in enumerate(document.get("effect", ())):
             for entry in _entries(document, index, item):
@@ -293,8 +303,6 @@ def _entries(document: Document, index: int, item: Mapping[str, Any]) -> Iterato
             item.get("released-by"),
             item.get("scope", "process"),
             _request(document, index, item),
-            document,
-            index,
         )
 
 
