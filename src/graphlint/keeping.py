@@ -68,7 +68,11 @@ def stores(analysis: Analysis) -> tuple[Store, ...]:
     """All of them, but for the places of objects that are made and dropped with the function."""
     found: list[Store] = []
     for root in analysis.roots():
-        kwargs = {f"${param.name}" for param in analysis.project.functions[root.function].facts.params if param.kind == "kwargs"}
+        kwargs = {
+            f"${param.name}"
+            for param in analysis.project.functions[root.function].facts.params
+            if param.kind == "kwargs"
+        }
 
         def see(event: Event, root: Behavior = root, kwargs: set[str] = kwargs) -> None:
             node = event.node
@@ -76,7 +80,9 @@ def stores(analysis: Analysis) -> tuple[Store, ...]:
                 return
             own = len(event.stack) == 1
             origins = node.fresh if own else _given(root, event.value_places)
-            outlives = event.places[0][0] not in kwargs and (len(event.places[0]) > 1 or not event.places[0][0].startswith(_LOCAL))
+            outlives = event.places[0][0] not in kwargs and (
+                len(event.places[0]) > 1 or not event.places[0][0].startswith(_LOCAL)
+            )
             if origins and outlives:
                 found.append(Store(root, event, node, origins))
 
@@ -185,18 +191,29 @@ class Runs:
         if self._callers is None:
             self._callers = {}
             for root in self.analysis.roots():
-                called = {key.partition("|")[0] for node in b.walk(root.node) if isinstance(node, b.Calls) for key in node.behaviors}
+                called = {
+                    key.partition("|")[0]
+                    for node in b.walk(root.node)
+                    if isinstance(node, b.Calls)
+                    for key in node.behaviors
+                }
                 for name in called - {root.function}:
                     self._callers.setdefault(name, []).append(root)
         return self._callers.get(function, [])
 
     def survives(self, root: Behavior, store: Store, *, capturing: bool | None, depth: int = 0) -> bool:
-        """Whether a store that a function comes to is also come to from its callers: what these did before may prevent it."""
+        """Whether a store that a function comes to is also come to from its callers: what these did before may prevent it.
+
+        A public function that is asked for memory while somebody else captures may have callers that nobody sees.
+        """
         callers = self.callers(root.function)
-        if not callers or depth >= _MOST_CALLERS:
+        is_public = not any(part.startswith("_") for part in root.function.split(".")[-2:])
+        if not callers or depth >= _MOST_CALLERS or (capturing and is_public):
             return True
         for caller in callers:
             reached = self.reached(caller, capturing=capturing)
-            if reached is None or (id(store) in reached and self.survives(caller, store, capturing=capturing, depth=depth + 1)):
+            if reached is None:
+                return True
+            if id(store) in reached and self.survives(caller, store, capturing=capturing, depth=depth + 1):
                 return True
         return False
