@@ -1592,6 +1592,9 @@ class _Frame:
             return self.class_attribute(holder, name)
         known = self.all.field(t.name, name)
         if not known.types and not self._has_field(t.name, name):
+            for each in self.project.mro(t.name):  # what `__getattr__` gives
+                if self.vocabulary.knows(f"{each}.{name}"):
+                    return Value(places, symbol=Symbol("external", f"{each}.{name}"), slot=(t.name, name))
             bases = [each for each in self.project.mro(t.name) if each not in self.project.classes]
             for each in bases:  # an attribute of a base that was not read
                 return Value(places, symbol=Symbol("external", f"{each}.{name}"), slot=(t.name, name))
@@ -2026,6 +2029,10 @@ class _Frame:
         subject = ""
         if isinstance(expr.callee, flow.Attr):
             subject = self._last(expr.callee.base) or (receiver.slot[1] if receiver.slot else "")
+        if name == "resize_" and receiver.places:  # the storage moves where it grows
+            self.emit(
+                b.Happens(Effect.WS_REPLACE, receiver.places, receiver.slot, expr.span, self.label(expr), "instance")
+            )
         effect = None if torch else self.vocabulary.names.effect(name, subject)
         if effect is not None:
             slot = receiver.slot

@@ -506,8 +506,20 @@ class Execution:
         return yes, no
 
 
-def visit(root: Behavior, select: Callable[[str], Behavior | None], see: Callable[[Event], None]) -> bool:
-    """Show every event that a behavior can come to, callees included, once for each way of calls; False if cut short."""
+def visit(
+    root: Behavior,
+    select: Callable[[str], Behavior | None],
+    see: Callable[[Event], None],
+    refuse: Callable[[tuple[Test, ...], tuple[Frame, ...]], None] = lambda guards, stack: None,
+) -> bool:
+    """Show every event that a behavior can come to, callees included, once for each way of calls; False if cut short.
+
+    Args:
+        root: where to begin.
+        select: gives the callees' behaviors.
+        see: is shown the events.
+        refuse: is shown the tests around every `raise`, and the calls that lead to it.
+    """
     left = MAX_STEPS
     serial = 0
     passing: dict[int, bool] = {}
@@ -589,6 +601,8 @@ def visit(root: Behavior, select: Callable[[str], Behavior | None], see: Callabl
                         branches,
                         loops,
                     )
+            case b.Leaves(kind="raise", span=span):
+                refuse(guards, (*scope.stack, scope.frame(span)))
             case _:
                 for part in b.parts(node):
                     walk(part, scope, guards, branches, loops)
