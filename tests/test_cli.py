@@ -526,3 +526,28 @@ def test_excluded_files_that_are_given_by_name_are_left_out_if_asked(run: Run, c
     assert Path("old/a.py").read_text() == GRAPHS + "danger()\n"
     done = run(command, "old/a.py", "b.py", "--force-exclude")
     assert done.err.endswith("1 file checked: no findings\n" if command == "fix" else "with `graphlint fix`\n")
+
+
+def test_the_vocabulary_is_listed_and_what_of_it_matches_nothing(run: Run) -> None:
+    make("pkg/__init__.py", "", head="")
+    make("pkg/a.py", "def drop(): ...\n", head="")
+    own = '[tool.graphlint.vocabulary]\neffect = [{ calls = ["pkg.a.drop", "pkg.a.gone"], does = "erase" }]\n'
+    make("pyproject.toml", own, head="")
+    done = run("vocabulary")
+    assert done.code == 0
+    assert re.search(r"^torch\.toml:\d+ +call +torch\.cuda\.empty_cache +erase$", done.out, re.MULTILINE)
+    assert re.search(r"^pyproject\.toml:2 +call +pkg\.a\.gone +erase$", done.out, re.MULTILINE)
+    done = run("vocabulary", "--unused", ".")
+    assert (done.code, done.out) == (1, "pyproject.toml:2  call  pkg.a.gone  erase\n")
+    done = run("vocabulary", "--unused", "pkg", "--output-format", "json")
+    assert json.loads(done.out) == [
+        {"file": "pyproject.toml", "row": 2, "kind": "call", "name": "pkg.a.gone", "says": "erase"}
+    ]
+    make("pkg/a.py", "def drop(): ...\ndef gone(): ...\n", head="")
+    done = run("vocabulary", "--unused", ".")
+    assert (done.code, done.out, done.err) == (0, "", "")
+    make("pyproject.toml", "[tool.graphlint]\n", head="")
+    done = run("vocabulary", "--unused", ".", "--output-format", "json")
+    assert (done.code, done.out) == (0, "[]\n")
+    assert "warning: no vocabulary names a package" in done.err
+    assert run("vocabulary", "--unused", "nowhere").code == 2

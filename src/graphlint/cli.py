@@ -193,9 +193,7 @@ def rules_(*, output_format: str, **_: Any) -> None:
         )
         for rule in rules
     ]
-    wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ("  ".join(f"{cell:{width}}" for cell, width in zip(row, wide, strict=True)).rstrip() for row in rows)
-    _write("".join(f"{line}\n" for line in lines))
+    _write_table(rows)
 
 
 @cli.command("rule")
@@ -209,6 +207,35 @@ def rule_(name: str, **_: Any) -> None:
         _write(registry.page(registry.by_name(name)))
     except registry.UnknownRuleError as error:
         raise click.UsageError(str(error)) from None
+
+
+@cli.command("vocabulary")
+@click.option("--unused", type=click.Path(), metavar="PATH", help="List only names that match nothing in this tree.")
+@click.option("--output-format", type=click.Choice(("text", "json")), default="text", show_default=True)
+@_config
+@_debug
+def vocabulary_(*, unused: str | None, output_format: str, **options: Any) -> int:
+    """List the names that have an effect: torch's, every engine's, and the project's own.
+
+    With --unused, the exit code is 1 if there is one: engines move, and a name that matches nothing says nothing.
+    """
+    from graphlint import listing, vocabulary
+
+    settings = _settings([unused] if unused is not None else ["."], options)
+    words = vocabulary.load(settings.vocabulary)
+    found: Sequence[listing.Item] | None = listing.items(words)
+    if unused is not None:
+        found = listing.unused([unused], settings, words)
+        if found is None:
+            _say(f"warning: no vocabulary names a package under {unused}")
+            found = ()
+    if output_format == "json":
+        import json
+
+        _write(json.dumps([item._asdict() for item in found], indent=2) + "\n")
+    else:
+        _write_table([(f"{item.file}:{item.row}", item.kind, item.name, item.says) for item in found])
+    return int(unused is not None and bool(found))
 
 
 @cli.command("flow")
@@ -414,6 +441,13 @@ def _described(rule: Rule) -> dict[str, Any]:
         "former_names": list(rule.former_names),
         "since": rule.since,
     }
+
+
+def _write_table(rows: Sequence[Sequence[str]]) -> None:
+    """Write rows with their columns aligned."""
+    wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(f"{cell:{width}}" for cell, width in zip(row, wide, strict=True)).rstrip() for row in rows)
+    _write("".join(f"{line}\n" for line in lines))
 
 
 def _say(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Which call, with-block or attribute has which effect: TOML data, one file for torch and one per engine, all always loaded.
+"""Which call, with-block or attribute has which effect: TOML data, all always loaded, of torch and of every engine.
 
 A vocabulary holds only what the analysis cannot infer. That `flush()` empties the cache because it calls
 `torch.cuda.empty_cache` is found by reading `flush`; that a C++ operator allocates while capturing is not.
@@ -9,24 +9,26 @@ Format of a file (unknown keys are errors, with file and row):
     "torch.cuda.graphs" = "torch.cuda"
 
     [[effect]]
-    call = "torch.cuda.empty_cache"        a dotted name; `calls = [...]` for several, `with =` for a context manager
-    does = "erase"                         an effect of graphlint.effects; or `makes =` tensor | memory | pool | mempool | graph | module:NAME | type:NAME
-    of = "self"                            what it is about: self | result | process | argN | a keyword's name
-    pool = "pool"                          capture only: the parameter that names the pool, and its position
-    while = "capturing"                    the effect happens only while a stream is captured
-    store = "a.b.Class.attribute"          what keeps the memory
-    released-by = "a.b.Class.method"       what gives it up
-    scope = "process"                      instance | class | process: whose memory
+    call = "torch.cuda.empty_cache"    a dotted name; `calls = [...]` for several, `with =` for a context manager
+    does = "erase"                     an effect of graphlint.effects; or `makes =`
+                                       tensor | memory | pool | mempool | graph | module:NAME | type:NAME
+    of = "self"                        what it is about: self | result | process | argN | a keyword's name
+    pool = "pool"                      capture only: the parameter that names the pool, and its position
+    while = "capturing"                the effect happens only while a stream is captured
+    store = "a.b.Class.attribute"      what keeps the memory
+    released-by = "a.b.Class.method"   what gives it up
+    scope = "process"                  instance | class | process: whose memory
 
-    [[effect]]                             a registry that hands out buffers
+    [[effect]]                         a registry that hands out buffers
     call = "a.b.Arena.get"
     does = "ws_get"
-    name = "buffer_name:2"                 which parameter is the name, with its position (the receiver is not counted);
-    shape = "tensor_shape:0"               the same for `shape`, `dtype`, `device`, and for `reserve`, the flag that keeps a
-    dtype = "dtype:1"                      buffer from being displaced; a registry without `device` allocates on the current one
-    reserve = "reserve_buffer:3"
-    key = ["name"]                         parts of the request by which a buffer is found; `name` alone where not given
-    on-misfit = "displace"                 a buffer that does not fit gives way to a new one; `return`: it is handed out as it is
+    name = "buffer_name:2"             which parameter is the name, with its position (the receiver is not counted);
+    shape = "tensor_shape:0"           the same for `shape`, `dtype`, `device`, and for `reserve`, the flag that keeps
+    dtype = "dtype:1"                  a buffer from being displaced; a registry without `device` allocates on the
+    reserve = "reserve_buffer:3"       current one
+    key = ["name"]                     parts of the request by which a buffer is found; `name` alone where not given
+    on-misfit = "displace"             a buffer that does not fit gives way to a new one; `return`: it is handed out as
+                                       it is
 
     [lifecycle]
     "a.b.Engine" = "__init__ (forward | sleep wake_up)* shutdown"
@@ -153,7 +155,9 @@ def _words(name: str) -> tuple[str, ...]:
                 start = i
         parts.append(piece[start:])
     lowered = [part.lower() for part in parts if part]
-    return tuple(word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word for word in lowered)
+    return tuple(
+        word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word for word in lowered
+    )
 
 
 @dataclass
@@ -189,6 +193,10 @@ class Vocabulary:
     def entered(self, names: Iterable[str]) -> list[Entry]:
         """What is known of a with-block of something that has these canonical names."""
         return self._matching(self.contexts, names)
+
+    def knows(self, name: str) -> bool:
+        """Whether a dotted name has another spelling, or something is said of it."""
+        return self.canonical(name) != name or name in self.calls or name in self.contexts
 
     def _matching(self, known: Mapping[str, list[Entry]], names: Iterable[str]) -> list[Entry]:
         found = [name for name in names if name in known]
@@ -268,7 +276,7 @@ _EFFECT = Table(
         "scope": OneOf(("instance", "class", "process")),
         "key": ListOf(OneOf(("name", "shape", "dtype", "device"))),
         "on-misfit": OneOf(("displace", "return")),
-        **{part: str for part in _PARTS},
+        **dict.fromkeys(_PARTS, str),
     }
 )
 SCHEMA = Table(optional={"aliases": MapOf(str), "effect": ListOf(_EFFECT), "lifecycle": MapOf(str)})
@@ -276,8 +284,18 @@ _NAMES = Table(
     optional={
         key: ListOf(str)
         for key in (
-            *("verbs", "workspace", "graph", "parts", "objects", "manager", "cache", "host"),
-            *("captures", "capturing", "makers", "stream"),
+            "verbs",
+            "workspace",
+            "graph",
+            "parts",
+            "objects",
+            "manager",
+            "cache",
+            "host",
+            "captures",
+            "capturing",
+            "makers",
+            "stream",
         )
     }
 )
@@ -312,12 +330,16 @@ def _request(document: Document, index: int, item: Mapping[str, Any]) -> Request
     if item.get("does") != Effect.WS_GET.value:
         for key in ("key", "on-misfit", *parts):
             if key in item:
-                raise document.error(f"{key!r} belongs to an entry that does {Effect.WS_GET.value!r}", "effect", index, key)
+                raise document.error(
+                    f"{key!r} belongs to an entry that does {Effect.WS_GET.value!r}", "effect", index, key
+                )
         return None
     for part, spec in parts.items():
         name, colon, position = spec.partition(":")
         if not name.isidentifier() or (colon and not position.isdigit()):
-            raise document.error(f"{part!r} must be a parameter and its position, as in 'size:1'", "effect", index, part)
+            raise document.error(
+                f"{part!r} must be a parameter and its position, as in 'size:1'", "effect", index, part
+            )
     key = tuple(item.get("key", ("name",)))
     for part in key:
         if parts and part not in parts:
