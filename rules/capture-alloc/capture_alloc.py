@@ -86,7 +86,11 @@ def _by_stream(analysis: Analysis, runs: Runs, found: tuple[Store, ...]) -> Iter
 def _behind_tests(analysis: Analysis, runs: Runs, found: tuple[Store, ...]) -> Iterator[Suspect]:
     """Stores that happen in a capture and are avoided outside of one."""
     for store in found:
-        if store.event.in_constructor or _is_record(analysis, store, store.event) or store.event.places[0][0].startswith("@"):
+        if (
+            store.event.in_constructor
+            or _is_record(analysis, store, store.event)
+            or store.event.places[0][0].startswith("@")
+        ):
             continue
         if store.node.how == "add" and store.node.key is None and not is_miss(analysis, store):
             continue  # kept for good in a list, and never given out again
@@ -113,7 +117,12 @@ def _names_stream(analysis: Analysis, store: Store) -> bool:
     if key is None:
         return False
     given = {(store.function, param) for function, param in analysis.behaviors.streams if function == store.function}
-    read = {place[0][1:] for value in (key, *(key.items or ())) for place in (*value.places, *value.reads) if len(place) == 1}
+    read = {
+        place[0][1:]
+        for value in (key, *(key.items or ()))
+        for place in (*value.places, *value.reads)
+        if len(place) == 1
+    }
     values = (key, *(key.items or ()))
     return any("stream" in value.tags for value in values) or any((store.function, name) in given for name in read)
 
@@ -186,9 +195,7 @@ def _first_of_miss(analysis: Analysis, store: Store, at: Span) -> Span | None:
     """The first statement that runs only where the memory is missing; None where it is the allocation's own."""
     entry = analysis.project.functions[store.function]
     misses = {
-        node.span
-        for node in b.walk(store.root.node)
-        if isinstance(node, b.Either) and _asks_for(node.test, store)
+        node.span for node in b.walk(store.root.node) if isinstance(node, b.Either) and _asks_for(node.test, store)
     }
     first = _first_in(entry.lowered.flow, at, misses)
     return None if first is None or first.contains(at) else first
@@ -204,7 +211,11 @@ def _first_in(body: flow.Flow, at: Span, misses: set[Span]) -> Span | None:
         case flow.Seq(items=items):
             for index, item in enumerate(items):
                 if _span(item).contains(at):
-                    left = [i for i, other in enumerate(items[:index]) if isinstance(other, flow.Alt) and other.span in misses]
+                    left = [
+                        i
+                        for i, other in enumerate(items[:index])
+                        if isinstance(other, flow.Alt) and other.span in misses
+                    ]
                     return _span(items[left[-1] + 1]) if left else _first_in(item, at, misses)
         case flow.Alt(then=then, other=other, span=span):
             branch = next((each for each in (then, other) if each != flow.NOTHING and _span(each).contains(at)), None)

@@ -1287,7 +1287,7 @@ class _Frame:
                     self.emit(b.Either(first, go, skip, expr.span))
                 return (op, first, rest[0])
             case flow.Op(op="is" | "is not" | "==" | "!=" as op, operands=(left, right)):
-                result = self.comparison(left, right, expr.span)
+                result = self.comparison("is" if op.startswith("is") else "==", left, right, expr.span)
                 return negated(result) if op in ("is not", "!=") else result
             case flow.Op(
                 op=">" | "<" | ">=" | "<=" as op, operands=(flow.Call() as left, flow.Lit(value=0 | 1 as n))
@@ -1307,8 +1307,8 @@ class _Frame:
     def _rest(expr: flow.Op) -> Expr:
         return expr.operands[1] if len(expr.operands) == 2 else expr._replace(operands=expr.operands[1:])
 
-    def comparison(self, left: Expr, right: Expr, span: Span) -> Test:
-        """`left is right`."""
+    def comparison(self, op: str, left: Expr, right: Expr, span: Span) -> Test:
+        """`left is right`, `left == right`."""
         match left, right:
             case (_, flow.Lit(value=None)):
                 return self.is_none(self.value(left), span)
@@ -1329,7 +1329,7 @@ class _Frame:
         text = self.module.source.text(_span(right))
         if len(one.places) == 1 and (other.symbol is not None or isinstance(right, flow.Lit) or not other.places):
             return ("atom", f"={text}", one.places[0])
-        return self.compare("==", (one, other), span)
+        return self.compare(op, (one, other), span)
 
     def compare(self, op: str, values: Sequence[Value], span: Span) -> Test:
         """A test that compares what was read somewhere; `unknown` where it was read nowhere."""

@@ -466,9 +466,9 @@ class Execution:
                 return self._ask((kind, ()), configs, learn=True)
             case ("compare", _, read, identity):
                 for place in scope.rebase(read):
-                    named = next((i for i, part in enumerate(place) if i and part in self.memory), None)
-                    if named is not None:
-                        return self._ask((f"compare {identity}", place[: named + 1]), configs, learn=True)
+                    named = [i for i, part in enumerate(place) if i and part in self.memory]
+                    if named:
+                        return self._ask((f"compare {identity}", place[: named[-1] + 1]), configs, learn=True)
                 return configs, configs
             case ("atom", kind, place):
                 places = scope.rebase((place,))

@@ -187,18 +187,14 @@ class Runs:
         return self._reached[key]
 
     def callers(self, function: str) -> list[Behavior]:
-        """Functions of the project that call a function."""
+        """Functions and modules of the project that call a function."""
         if self._callers is None:
             self._callers = {}
-            for root in self.analysis.roots():
-                called = {
-                    key.partition("|")[0]
-                    for node in b.walk(root.node)
-                    if isinstance(node, b.Calls)
-                    for key in node.behaviors
-                }
-                for name in called - {root.function}:
-                    self._callers.setdefault(name, []).append(root)
+            for root in self.analysis.behaviors.all():
+                calls = (node for node in b.walk(root.node) if isinstance(node, b.Calls))
+                for name in {key.partition("|")[0] for call in calls for key in call.behaviors} - {root.function}:
+                    if "|" not in root.key:
+                        self._callers.setdefault(name, []).append(root)
         return self._callers.get(function, [])
 
     def survives(self, root: Behavior, store: Store, *, capturing: bool | None, depth: int = 0) -> bool:
@@ -206,7 +202,8 @@ class Runs:
 
         A public function that is asked for memory while somebody else captures may have callers that nobody sees.
         """
-        callers = self.callers(root.function)
+        effectful = self.analysis.effectful
+        callers = [effectful[each.key] for each in self.callers(root.function) if each.key in effectful]
         is_public = not any(part.startswith("_") for part in root.function.split(".")[-2:])
         if not callers or depth >= _MOST_CALLERS or (capturing and is_public):
             return True
