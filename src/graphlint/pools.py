@@ -30,6 +30,10 @@ from graphlint.values import ELEMENT, Place, Test
 _MOST_CAPTURES = 2
 """Most capturing methods that a release is tried between."""
 _MOST_METHODS = 8
+_NEAR = 2
+"""Deepest call, from the method on, in which a capture into a shared handle is the object's own."""
+_MOST_STEPS = 24_000
+"""Most nodes visited for one object and one pool."""
 _MOST_CONFIGURATIONS = 64
 _USES = frozenset((Effect.CAPTURE, Effect.GRAPH_DEATH, Effect.POOL_RETIRE))
 _SHARED = ("class:", "mod:")
@@ -98,13 +102,14 @@ def _is_step(analysis: Analysis, method: Behavior) -> bool:
 
 
 def _pools(analysis: Analysis, methods: list[Behavior]) -> list[Place]:
-    """Kept handles that these methods capture into."""
+    """Handles that these methods capture into and that the object itself, or the process, keeps."""
     found: dict[Place, None] = {}
     for each in methods:
         for site in analysis.sites(each):
             if site.effect is Effect.CAPTURE:
                 for place in site.event.pool:
-                    if place[0].startswith(_SHARED) or (place[0] == f"${each.receiver}" and len(place) > 1):
+                    own = place[0] == f"${each.receiver}" and len(place) == 2
+                    if own or (place[0].startswith(_SHARED) and len(site.event.stack) <= _NEAR):
                         found[place] = None
     return list(found)
 
@@ -119,6 +124,7 @@ class _Runs:
         self.owner = owner
         self.methods = methods
         self.pool = pool
+        self.steps = 0
         self.execution = Execution(analysis.effectful.get, self.monitor, tested=analysis.remembered)
 
     def hazards(self) -> Iterator[tuple[Event, ...]]:
@@ -165,10 +171,11 @@ class _Runs:
         return configs
 
     def called(self, method: Behavior, configs: list[Config]) -> list[Config]:
-        if not configs:
+        if not configs or self.steps > _MOST_STEPS:
             return []
         try:
             outcome = self.execution.run_on(method, configs)
+            self.steps += self.execution.steps
         except Exhausted:
             self.analysis.exhausted.add(method.function)
             return []
