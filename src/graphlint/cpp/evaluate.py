@@ -240,7 +240,7 @@ class Evaluator(Storage):
         scope: Frame | None = frame
         while scope is not None:
             if name in scope.types:
-                held = state.env.get((scope.key(name), ()), NOTHING)
+                held = state.env.get(scope.key(name))
                 if held.function:
                     return self._lambda(held.function, arguments, state, frame, expr.span)
                 break
@@ -330,10 +330,9 @@ class Evaluator(Storage):
             if fresh:
                 self._keep(element, Value(fresh=fresh), state, frame, expr.span)
                 if element.kind is Kind.LOCAL:
-                    known = state.env.get((element.root, element.path), NOTHING)
-                    state.env[element.root, element.path] = known._replace(
-                        fresh=tuple(dict.fromkeys((*known.fresh, *fresh)))
-                    )
+                    known = state.env.get(element.root, element.path)
+                    fresh = tuple(dict.fromkeys((*known.fresh, *fresh)))
+                    state.env.put(element.root, element.path, known._replace(fresh=fresh))
             for argument in arguments:
                 kept = argument.place or argument.pointee
                 if (
@@ -469,7 +468,7 @@ class Evaluator(Storage):
             argument = arguments[entry.position]
             place = argument.pointee or argument.place
             if place is not None:
-                state.env[place.root, place.path] = value
+                state.env.put(place.root, place.path, value)
         return NOTHING
 
     def _allocated(self, entry: Entry, expr: CallExpr, arguments: list[Value], state: State, frame: Frame) -> Value:
@@ -499,7 +498,7 @@ class Evaluator(Storage):
             if place is not None:
                 if place.kind.is_kept:
                     self._keep(place, value, state, frame, expr.span)
-                state.env[place.root, place.path] = value
+                state.env.put(place.root, place.path, value)
         return NOTHING
 
     def _resized(self, expr: CallExpr, place: Place | None, base: Value, state: State, frame: Frame) -> None:
@@ -532,7 +531,7 @@ class Evaluator(Storage):
                     found |= self._options_of(name)
                     scope: Frame | None = frame
                     while scope is not None:
-                        found |= state.env.get((scope.key(name), ()), NOTHING).options
+                        found |= state.env.get(scope.key(name)).options
                         scope = scope.parent
                 case Attr(name=name):
                     found |= self._options_of(name)

@@ -149,6 +149,11 @@ class Value(NamedTuple):
     options: frozenset[str] = frozenset()
     """`host` or `device`, where it says where a tensor goes."""
 
+    @property
+    def says_nothing(self) -> bool:
+        """Whether a place that holds it is as good as one that nobody has looked at."""
+        return self._replace(place=None, is_empty=False, is_looked_up=False) == NOTHING
+
 
 NOTHING = Value()
 

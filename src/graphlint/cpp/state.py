@@ -67,11 +67,58 @@ class Walked:
     """Functions that calls led into."""
 
 
+class Env:
+    """What places hold, by root and path. A copy shares what neither side changes."""
+
+    def __init__(self, roots: dict[str, dict[tuple[str, ...], Value]] | None = None) -> None:
+        self._roots = roots or {}
+
+    def get(self, root: str, path: tuple[str, ...] = (), default: Value = NOTHING) -> Value:
+        """What is known about a place; `default` where nothing is."""
+        parts = self._roots.get(root)
+        return default if parts is None else parts.get(path, default)
+
+    def put(self, root: str, path: tuple[str, ...], value: Value) -> None:
+        """Say what a place holds."""
+        self._roots[root] = {**self._roots.get(root, {}), path: value}
+
+    def drop(self, root: str, path: tuple[str, ...]) -> None:
+        """Forget what a place holds."""
+        if path in self._roots.get(root, ()):
+            self._roots[root] = {key: value for key, value in self._roots[root].items() if key != path}
+
+    def below(self, root: str, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], Value]]:
+        """What the parts of a place hold, by the path from the place on; the place itself is not among them."""
+        size = len(path)
+        parts = self._roots.get(root, {})
+        return [(key[size:], value) for key, value in parts.items() if len(key) > size and key[:size] == path]
+
+    def copy(self) -> Env:
+        """One that changes without this one."""
+        return Env(dict(self._roots))
+
+    def joined(self, other: Env, test: Formula) -> Env:
+        """What places can hold where two ways meet; this is the way on which `test` holds."""
+        roots = dict(self._roots)
+        for root, theirs in other._roots.items():
+            mine = roots.get(root)
+            if mine is None:
+                roots[root] = theirs
+            elif mine is not theirs:
+                roots[root] = {
+                    path: join_values(mine[path], theirs[path], test)
+                    if path in mine and path in theirs
+                    else mine.get(path) or theirs[path]
+                    for path in mine.keys() | theirs.keys()
+                }
+        return Env(roots)
+
+
 @dataclass
 class State:
     """What holds at one point of the walk."""
 
-    env: dict[tuple[str, tuple[str, ...]], Value] = field(default_factory=dict)
+    env: Env = field(default_factory=Env)
     guards: tuple[Guard, ...] = ()
     in_capture: bool | None = None
     is_scoped: bool = False
@@ -80,7 +127,7 @@ class State:
 
     def copy(self) -> State:
         """The same, to go another way from here."""
-        return replace(self, env=dict(self.env))
+        return replace(self, env=self.env.copy())
 
     @property
     def is_dead(self) -> bool:
@@ -137,15 +184,7 @@ def join(
     asks: frozenset[Cell] = frozenset(),
 ) -> State:
     """What holds where two ways meet; `one` is the way on which `test` holds."""
-    env: dict[tuple[str, tuple[str, ...]], Value] = {}
-    for key in one.env.keys() | other.env.keys():
-        mine, theirs = one.env.get(key), other.env.get(key)
-        if mine is theirs and mine is not None:
-            env[key] = mine
-        elif mine is None or theirs is None:
-            env[key] = mine or theirs or NOTHING
-        else:
-            env[key] = join_values(mine, theirs, test)
+    env = one.env.joined(other.env, test)
     guards = entry
     either = conditions.either(_all(one.guards[len(entry) :]), _all(other.guards[len(entry) :]))
     if conditions.decides(either):

@@ -38,7 +38,7 @@ class Storage:
 
     def _local(self, frame: Frame, name: str, state: State) -> Value:
         root = frame.key(name)
-        known = state.env.get((root, ()), NOTHING)
+        known = state.env.get(root)
         if known.place is not None:  # a reference, or a static variable
             return self._stored(known.place, state, known)
         type_text = frame.types[name]
@@ -50,7 +50,7 @@ class Storage:
 
     def _stored(self, place: Place, state: State, known: Value = NOTHING) -> Value:
         """The value in a place, as far as the walk has seen one put there."""
-        value = state.env.get((place.root, place.path), known)._replace(place=place)
+        value = state.env.get(place.root, place.path, known)._replace(place=place)
         if place.cells and place.cell in self.latches:
             value = value._replace(truth=SEEN)
         value = value._replace(asks=value.asks | frozenset(place.cells))
@@ -60,12 +60,7 @@ class Storage:
         """With the memory that the parts of an object hold, where the object is a local one."""
         if not self.has_allocated or place.kind not in (Kind.LOCAL, Kind.PARAMETER):
             return value
-        size = len(place.path)
-        parts = [
-            part
-            for (root, path), part in state.env.items()
-            if root == place.root and len(path) > size and path[:size] == place.path and part.fresh
-        ]
+        parts = [part for _, part in state.env.below(place.root, place.path) if part.fresh]
         return value._replace(fresh=tuple(dict.fromkeys((*value.fresh, *all_fresh(parts))))) if parts else value
 
     def _this(self, frame: Frame) -> Place | None:
@@ -129,13 +124,8 @@ class Storage:
         """`auto copy = local`: what the parts of a local object hold, the copy's parts hold too."""
         if value.place is None or value.place.kind is not Kind.LOCAL:
             return
-        for (other, path), part in list(state.env.items()):
-            if (
-                other == value.place.root
-                and path[: len(value.place.path)] == value.place.path
-                and path != value.place.path
-            ):
-                state.env[root, path[len(value.place.path) :]] = part
+        for path, part in state.env.below(value.place.root, value.place.path):
+            state.env.put(root, path, part)
 
     def _assign(
         self, target: Value, value: Value, written: Expr | None, state: State, frame: Frame, span: Span
@@ -154,19 +144,20 @@ class Storage:
                 self._give_up(target, "=", state, frame, span)
             if place.cells:
                 self.found.bound.setdefault(place.cell, []).append(state.guards)
-        state.env[place.root, place.path] = value._replace(place=None, pointee=value.pointee or value.place)
+        stored = value._replace(place=None, pointee=value.pointee or value.place)
+        if stored.says_nothing:
+            state.env.drop(place.root, place.path)
+        else:
+            state.env.put(place.root, place.path, stored)
         if place.kind is Kind.LOCAL:
             self._copy_parts_below(value, place, state)
 
     def _copy_parts_below(self, value: Value, place: Place, state: State) -> None:
-        for root, path in list(state.env):
-            if root == place.root and len(path) > len(place.path) and path[: len(place.path)] == place.path:
-                del state.env[root, path]
+        for path, _ in state.env.below(place.root, place.path):
+            state.env.drop(place.root, (*place.path, *path))
         if value.place is not None and value.place.kind is Kind.LOCAL:
-            for (root, path), part in list(state.env.items()):
-                size = len(value.place.path)
-                if root == value.place.root and path[:size] == value.place.path and len(path) > size:
-                    state.env[place.root, (*place.path, *path[size:])] = part
+            for path, part in state.env.below(value.place.root, value.place.path):
+                state.env.put(place.root, (*place.path, *path), part)
 
     def _latch(self, place: Place, state: State) -> None:
         if any(conditions.occurs(guard.formula, CAPTURING, positively=True) for guard in state.guards):

@@ -86,11 +86,11 @@ class Walker(Evaluator):
             cell = Cell(function.name, parameter.name)
             outer = Place(f"*{root}", Kind.ARGUMENT, (cell,), (), parameter.type.rstrip("&*"))
             if parameter.type.endswith("&"):
-                state.env[root, ()] = Value(place=outer)
+                state.env.put(root, (), Value(place=outer))
             elif parameter.type.endswith("*"):
-                state.env[root, ()] = Value(pointee=outer)
+                state.env.put(root, (), Value(pointee=outer))
             elif "TensorOptions" in parameter.type or parameter.type.rpartition("::")[2] == "Device":
-                state.env[root, ()] = Value(options=frozenset({"device"}))
+                state.env.put(root, (), Value(options=frozenset({"device"})))
         self.stack.append((function.path, function.name))
         last = self.run(function.flow, state, frame)
         ends = [*frame.returns, *([(last, NOTHING)] if last is not None else [])]
@@ -127,9 +127,9 @@ class Walker(Evaluator):
                     value = value._replace(
                         place=Place(root, Kind.LOCAL, (Cell(function.name, parameter.name),), (), parameter.type)
                     )
-                state.env[root, ()] = value
+                state.env.put(root, (), value)
             else:
-                state.env[root, ()] = value._replace(place=None, pointee=value.pointee or value.place)
+                state.env.put(root, (), value._replace(place=None, pointee=value.pointee or value.place))
         self.stack.append(identity)
         entry = state.guards
         last = self.run(function.flow, state.copy(), inner)
@@ -244,7 +244,7 @@ class Walker(Evaluator):
             if isinstance(name, Name):
                 # Of `[key, value]` the value is what the container keeps.
                 is_key = isinstance(target, Group) and index == 0 and len(names) > 1
-                state.env[frame.key(name.id), ()] = NOTHING if is_key or element is None else Value(place=element)
+                state.env.put(frame.key(name.id), (), NOTHING if is_key or element is None else Value(place=element))
                 frame.types.setdefault(name.id, "auto&")
 
     def _try(self, flow: Try, state: State, frame: Frame) -> State | None:
@@ -294,20 +294,20 @@ class Walker(Evaluator):
                 place = Place(
                     f"static:{frame.function.path}:{cell.owner}::{name.id}", Kind.STATIC, (cell,), (), type_text
                 )
-                state.env[root, ()] = Value(place=place)
+                state.env.put(root, (), Value(place=place))
                 if value.fresh:
                     self._keep(place, value, state, frame, flow.span)
                 continue
             if any(has_word(type_text, scope) for scope in self.words.pool_scopes):
                 state.is_scoped = True
             if type_text.rstrip().endswith("&") and (value.place or value.pointee):
-                state.env[root, ()] = Value(place=value.place or value.pointee)
+                state.env.put(root, (), Value(place=value.place or value.pointee))
                 continue
             if type_text.rstrip().endswith("&") and value.is_looked_up:
                 cell = Cell(frame.function.name, name.id)
-                state.env[root, ()] = Value(place=Place(f"*{root}", Kind.POINTEE, (cell,), (), ""))
+                state.env.put(root, (), Value(place=Place(f"*{root}", Kind.POINTEE, (cell,), (), "")))
                 continue
             if isinstance(flow.target, Group) and index > 0:
                 value = NOTHING
-            state.env[root, ()] = self._copied(value, root, name.id, frame)
+            state.env.put(root, (), self._copied(value, root, name.id, frame))
             self._copy_parts(value, root, state)
