@@ -1059,9 +1059,15 @@ class _Frame:
                     self.touch("clear", container.places, container.slot, span, held=container.types)
             case flow.Group(items=items):
                 values = value.items if value.items is not None and len(value.items) == len(items) else None
+                taken = {place for each in values or () for place in each.places}
                 for i, item in enumerate(items):
                     part = values[i] if values is not None else self.part(value, i, span)
+                    before = len(self.out)
                     self.bind(item, part, span)
+                    for at in range(before, len(self.out)):  # `old, self.x = self.x, {}` moves, it gives nothing up
+                        node = self.out[at]
+                        if isinstance(node, b.Touches) and node.how == "write" and taken.intersection(node.places):
+                            self.out[at] = node._replace(tags=node.tags | {"moved"})
             case flow.Op(op="*", operands=operands):
                 self.bind(operands[0], replace(value, items=None), span)
 
@@ -1635,7 +1641,7 @@ class _Frame:
                 if t.name == "tuple" and 0 <= index.value < len(t.items):
                     places = tuple((*place, ELEMENT) for place in base.places)
                     return Value(places, (t.items[index.value],), slot=base.slot)
-        if base.symbol is not None:
+        if base.symbol is not None and not base.places:
             return Value(symbol=base.symbol)  # Generic[T]
         return base.element
 

@@ -146,6 +146,7 @@ class Analysis:
         found: list[Effect] = []
         held = self.holds(node.slot)
         replaced = node.how == "write" and bool(node.tags & {"none", "empty", "minted", "tensor"})
+        replaced = replaced and "moved" not in node.tags
         gone = (
             config is not None
             and len(event.places) == 1
@@ -499,18 +500,60 @@ class Analysis:
     @cached_property
     def captured_slots(self) -> frozenset[Slot]:
         """Places that keep memory allocated while a stream is being captured."""
-        found: set[Slot] = set()
+        return frozenset(slot for slots in self._kept_in_capture.values() for slot in slots)
+
+    @cached_property
+    def _kept_in_capture(self) -> Mapping[str, Mapping[Slot, Place]]:
+        """By key of a behavior that captured code calls: where it keeps memory that it allocates then."""
+        found: dict[str, dict[Slot, Place]] = {}
         for key in self.captured:
             root = self.effectful.get(key)
             if root is None:
                 continue
+            kept = found.setdefault(key, {})
 
-            def record(_state: str, event: Event, _config: Config) -> None:
-                if Effect.WS_ALLOC in self.effects(event) and event.node.slot is not None:
-                    found.add(event.node.slot)
+            def record(_state: str, event: Event, _config: Config, kept: dict[Slot, Place] = kept) -> None:
+                if Effect.WS_ALLOC in self.effects(event) and event.node.slot is not None and event.places:
+                    kept[event.node.slot] = event.places[0]
 
             self.run(root, "", record, capturing=True)
-        return frozenset(found)
+        return found
+
+    def kept_by_captures(self, owner: str) -> Mapping[Slot, Place]:
+        """Shared places that keep memory which the captures of a class allocate: class attributes and module variables."""
+        waiting = [
+            key
+            for each in self.behaviors.all()
+            if self.project.functions[each.function].owner == owner
+            for key in each.calls_in_capture
+        ]
+        seen: set[str] = set()
+        result: dict[Slot, Place] = {}
+        while waiting:
+            key = waiting.pop()
+            if key in seen:
+                continue
+            seen.add(key)
+            shared = self._kept_in_capture.get(key, {}).items()
+            result.update((slot, place) for slot, place in shared if place[0].startswith(("class:", "mod:")))
+            behavior = self.effectful.get(key)
+            nodes = b.walk(behavior.node) if behavior is not None else ()
+            waiting += [callee for node in nodes if isinstance(node, b.Calls) for callee in node.behaviors]
+        return result
+
+    def releaser(self, slot: Slot) -> str | None:
+        """Dotted name of a function that gives up what a shared place holds and needs no argument."""
+        for root in self.roots():
+            function = self.project.functions[root.function]
+            needs = [p for p in function.facts.params if p.default is None and p.kind in ("positional", "keyword")]
+            own = 1 if function.kind == "classmethod" else 0
+            if function.kind not in ("function", "classmethod", "staticmethod") or len(needs) > own:
+                continue
+            for node in b.walk(root.node):
+                if isinstance(node, b.Touches) and node.slot == slot and node.how in ("clear", "write", "drop"):
+                    if Effect.WS_RELEASE in self.effects(Event(node, node.places, (), ())):
+                        return root.function
+        return None
 
     def entry_for(self, slot: Slot | None) -> Entry | None:
         """The vocabulary's word that a slot keeps memory allocated while capturing."""

@@ -47,6 +47,8 @@ class Subject:
     """workspace: the vocabulary's word that it is allocated while capturing."""
     dropped: bool = False
     """memory: the graphs die where a reference to their owner goes; any release before may have been theirs."""
+    release: str = ""
+    """workspace: dotted name of what gives it up."""
     held: bool = False
     """workspace: it is held at the end of the path unless it was released on it."""
 
@@ -175,6 +177,11 @@ def _workspaces(
                 released.setdefault((graphs, place), Subject(place, graphs, entry=entry))
                 known = released[graphs, place]
                 released[graphs, place] = Subject(known.place, known.graphs, entry=entry, held=True)
+        node = death.event.node
+        for slot, place in analysis.kept_by_captures(node.slot[0] if node.slot is not None else "").items():
+            release = analysis.releaser(slot)
+            if release is not None:
+                released[graphs, place] = Subject(place, graphs, release=release, held=True)
     yield from released.values()
 
 
@@ -258,6 +265,8 @@ def _hazards(analysis: Analysis, automaton: Automaton, root: Behavior, subject: 
             return None  # the same line again is the next round of a loop, over other objects
         after, moved = state, None
         for effect in analysis.effects(event, config):
+            if effect is Effect.ERASE and subject.place and config.fact(("true", subject.place)) is False:
+                continue  # the workspace is known to hold nothing
             if hears(effect, event, after) and automaton.step(after, effect.value) != after:
                 after, moved = automaton.step(after, effect.value), effect
         return (after, moved) if moved is not None else None
@@ -437,7 +446,7 @@ def _suspect(
     values = {
         "place": place_text(subject.place, analysis, root),
         "graphs": place_text(subject.graphs, analysis, root),
-        "release": entry.released_by or "" if entry is not None else "",
+        "release": subject.release or (entry.released_by or "" if entry is not None else ""),
         "function": function.facts.name,
         "loop": runs.loop(frame.function),
         "dominates": "yes" if dominated else "",
