@@ -87,6 +87,8 @@ class Analysis:
                 names |= {t.name for t in _flat(self.behaviors.field_types(owner, name))}
             notes = self.behaviors.slots.get(slot)  # a class body's are made with its types
             found = set(notes.tags) if notes is not None else set()
+            for source in notes.sources if notes is not None else ():
+                found |= self.holds(source) & {"captured"}
             names |= notes.types if notes is not None else set()
             for each in names:
                 canonical = self.vocabulary.canonical(each)
