@@ -44,13 +44,23 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
 class Growth:
     """A place whose memory gives way to other memory."""
 
-    def __init__(self, root: Behavior, event: Event, place: Place, how: str, by_name: bool = False) -> None:
+    def __init__(self, analysis: Analysis, root: Behavior, event: Event, place: Place, how: str) -> None:
         self.root = root
+        self.whole = whole = analysis.behaviors.built(root.key) or root
+        """The behavior with all that it does, relevant or not."""
         self.event = event
         self.place = place
         """The variable or attribute, or the container whose item is replaced."""
         self.how = how
-        self.by_name = by_name
+        self.by_name = False
+
+        self.noted = {
+            each
+            for node in b.walk(whole.node)
+            if isinstance(node, b.Touches) and node.how == "write"
+            for each in node.places
+        }
+        """Attributes and variables that the function sets: the capacity beside the buffer, the key beside the slot."""
 
     @property
     def held(self) -> Place:
@@ -63,10 +73,32 @@ def _replaced(analysis: Analysis, found: tuple[Store, ...]) -> Iterator[Growth]:
         if store.event.in_constructor or store.is_memo or len(store.event.places) != 1:
             continue
         place = store.event.places[0]
-        growth = Growth(store.root, store.event, place, "item" if store.node.how == "add" else "assign", store.by_name)
+        growth = Growth(analysis, store.root, store.event, place, "item" if store.node.how == "add" else "assign")
+        growth.by_name = store.by_name
         sizes = [test for guard in store.event.guards for test in _comparisons(guard, growth)]
-        if sizes and all(_holds_when_present(guard, growth) is not False for guard in store.event.guards):
+        same = any(place == growth.held for place in store.event.value_places) and _compares(analysis, store)
+        if (sizes or same) and all(_holds_when_present(guard, growth) is not False for guard in store.event.guards):
             yield growth
+
+
+def _compares(analysis: Analysis, store: Store) -> bool:
+    """Whether a function that gives the same memory or new memory decides it by a comparison."""
+    makers = {origin.within.function for origin in store.origins if origin.within is not None}
+    built = (each for name in makers if (each := analysis.behaviors.built(name)) is not None)
+    return any(
+        isinstance(node, b.Either) and any(op in _SIZES for op in _operators(node.test))
+        for each in built
+        for node in b.walk(each.node)
+    )
+
+
+def _operators(test: Test) -> Iterator[str]:
+    match test:
+        case ("compare", op, _, _):
+            yield op
+        case ("not" | "and" | "or", *inner):
+            for each in inner:
+                yield from _operators(each)
 
 
 def _resized(analysis: Analysis) -> Iterator[Growth]:
@@ -80,7 +112,7 @@ def _resized(analysis: Analysis) -> Iterator[Growth]:
             place = event.places[0]
             if place[0].startswith(_LOCAL) and len(place) == 1:
                 continue
-            growth = Growth(root, event, place, "resize")
+            growth = Growth(analysis, root, event, place, "resize")
             if any(_comparisons(guard, growth) for guard in event.guards):
                 yield growth
 
@@ -103,17 +135,7 @@ def _is_of(place: Place, growth: Growth) -> bool:
     if place[: len(held)] == held or place[: len(growth.place)] == growth.place:
         return True
     beside = growth.place[:-1]
-    return len(place) > 1 and place[: len(beside)] == beside and place in _noted(growth.root)
-
-
-def _noted(root: Behavior) -> set[Place]:
-    """Attributes and variables that a function sets: the capacity beside the buffer, the key beside the slot."""
-    return {
-        place
-        for node in b.walk(root.node)
-        if isinstance(node, b.Touches) and node.how == "write"
-        for place in node.places
-    }
+    return len(place) > 1 and place[: len(beside)] == beside and place in growth.noted
 
 
 def _holds_when_present(test: Test, growth: Growth) -> bool | None:
@@ -167,7 +189,7 @@ def _is_kept(analysis: Analysis, growth: Growth) -> bool:
                 place[: len(growth.held)] == growth.held or place in same for place in event.value_places
             )
 
-    visit(_whole(analysis, growth.root), analysis.behaviors.built, see)
+    visit(growth.whole, analysis.behaviors.built, see)
     return kept
 
 
@@ -179,11 +201,6 @@ def _identical(test: Test, growth: Growth) -> Iterator[Place]:
         case ("and", *inner):
             for each in inner:
                 yield from _identical(each, growth)
-
-
-def _whole(analysis: Analysis, root: Behavior) -> Behavior:
-    """The behavior with all that it does, relevant or not."""
-    return analysis.behaviors.built(root.key) or root
 
 
 def _is_locked(analysis: Analysis, runs: Runs, growth: Growth) -> bool:
@@ -198,7 +215,7 @@ def _is_locked(analysis: Analysis, runs: Runs, growth: Growth) -> bool:
             if not asks_capture(guard):
                 locks.extend(place for place in _flags(guard) if not _is_of(place, growth))
 
-    visit(_whole(analysis, growth.root), analysis.behaviors.built, lambda event: None, refuse)
+    visit(growth.whole, analysis.behaviors.built, lambda event: None, refuse)
     return any(_is_taken(analysis, runs, growth, place) for place in locks)
 
 

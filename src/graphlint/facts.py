@@ -67,6 +67,8 @@ class Function:
     flow: Flow | None = None
     """Set where lowering came with the outline: the module level, nested functions, lambdas."""
     is_generator: bool = False
+    outer: frozenset[str] = frozenset()
+    """With the flow: names that `global` and `nonlocal` give to the function."""
 
     @property
     def name(self) -> str:
@@ -290,6 +292,7 @@ class _Lowering:
         self.qualname = qualname
         self.nested: list[Function] = []
         self.globals: set[str] = set()
+        self.nonlocals: set[str] = set()
         self.yields = False
         self.plain = source.encoding == "utf-8"
         self.bom = 3 if source.encoding == "utf-8-sig" else 0
@@ -312,7 +315,9 @@ class _Lowering:
     def span(self, node: Any) -> Span:
         if self.plain:
             starts, shift = self.starts, self.shift - 1
-            return Span(starts[node.lineno + shift] + node.col_offset, starts[node.end_lineno + shift] + node.end_col_offset)
+            return Span(
+                starts[node.lineno + shift] + node.col_offset, starts[node.end_lineno + shift] + node.end_col_offset
+            )
         return Span(self.offset(node.lineno, node.col_offset), self.offset(node.end_lineno, node.end_col_offset))
 
     def end(self, node: Any) -> int:
@@ -375,7 +380,10 @@ class _Lowering:
             header = self.header(node)
         words = frozenset(word.decode() for word in _WORD.findall(self.source.content, span.start, span.end))
         params = self.params(node.args)
-        function = Function(qualname, params, returns, decorators, span, header, None, words, body, lowering.yields)
+        outer = frozenset(lowering.globals | lowering.nonlocals)
+        function = Function(
+            qualname, params, returns, decorators, span, header, None, words, body, lowering.yields, outer
+        )
         self.nested += (function, *lowering.nested)
         return flow.Func(qualname, span)
 
@@ -414,9 +422,7 @@ class _Lowering:
 
     def annotated(self, node: ast.AnnAssign, out: list[Flow]) -> None:
         annotation = self.annotation(node.annotation)
-        out.append(
-            flow.Bind(self.expression(node.target), self.optional(node.value), self.span(node), "", annotation)
-        )
+        out.append(flow.Bind(self.expression(node.target), self.optional(node.value), self.span(node), "", annotation))
 
     def augmented(self, node: ast.AugAssign, out: list[Flow]) -> None:
         operator = _OPERATORS.get(type(node.op), "?")
@@ -480,8 +486,7 @@ class _Lowering:
         out.append(flow.Bind(flow.Name(node.name, function.span), function, function.span))
 
     def scope_names(self, node: ast.Global | ast.Nonlocal, _out: list[Flow]) -> None:
-        if isinstance(node, ast.Global):
-            self.globals.update(node.names)
+        (self.globals if isinstance(node, ast.Global) else self.nonlocals).update(node.names)
 
     def match_(self, node: ast.Match, out: list[Flow]) -> None:
         """`match` as a chain of tests that nothing is known about."""
@@ -550,9 +555,7 @@ class _Lowering:
     def compare(self, node: ast.Compare) -> Expr:
         span = self.span(node)
         values = [self.expression(node.left), *map(self.expression, node.comparators)]
-        tests = [
-            flow.Op(_OPERATORS[type(op)], (values[i], values[i + 1]), span) for i, op in enumerate(node.ops)
-        ]
+        tests = [flow.Op(_OPERATORS[type(op)], (values[i], values[i + 1]), span) for i, op in enumerate(node.ops)]
         return tests[0] if len(tests) == 1 else flow.Op("and", tuple(tests), span)
 
     def choice(self, node: ast.IfExp) -> Expr:

@@ -70,7 +70,7 @@ class FunctionEntry:
     @cached_property
     def lowered(self) -> Lowered:
         if self.facts.flow is not None:
-            return Lowered(self.facts.flow, (), frozenset(), self.facts.is_generator)
+            return Lowered(self.facts.flow, (), self.facts.outer, self.facts.is_generator)
         return facts.lower(self.module.source, self.facts)
 
     @property

@@ -1,0 +1,509 @@
+"""What is reported as a workspace that grows under captured graphs, and what is not."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from graphlint import check, registry
+from graphlint.config import Settings
+from graphlint.findings import Finding, Severity
+
+RULE = "workspace-growth"
+
+HEAD = """
+import math
+from dataclasses import dataclass
+from typing import NamedTuple, Optional
+
+import torch
+
+ROOMS = {}
+OLD = []
+ROOM = None
+
+
+class Entry:
+    def __init__(self, count, data):
+        self.count = count
+        self.data = data
+
+
+class Room:
+    def __init__(self, n, device):
+        self.capacity = n
+        self.data = torch.empty(n, device=device)
+
+
+def round_up(n):
+    return math.ceil(n / 256) * 256
+
+
+class Scratch:
+    room: Optional[torch.Tensor] = None
+    rooms: dict = {}
+
+    def __init__(self, device):
+        self.device = device
+        self.buffer = torch.empty(0, device=device)
+        self.capacity = 0
+        self.table = {}
+        self.retired = []
+        self.locked = False
+        self.captured = False
+
+    def lock(self):
+        self.locked = True
+
+    def destroy(self):
+        self.buffer = None
+
+    def fits(self, n):
+        return self.buffer.numel() >= n
+
+    def _keep(self, old):
+        self.retired.append(old)
+
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def getter(body: str) -> str:
+    """A program with a method of this body, which gives a workspace of at least `n` numbers."""
+    return HEAD + "    def get(self, n):\n" + textwrap.indent(textwrap.dedent(body).strip("\n"), "        ") + "\n"
+
+
+def find(files: Mapping[str, str] | str) -> Sequence[Finding]:
+    for name, text in ({"m.py": files} if isinstance(files, str) else files).items():
+        Path(name).write_text(textwrap.dedent(text).lstrip("\n"))
+    return check.check(["."], Settings(), registry.select((RULE,))).findings
+
+
+def reported(files: Mapping[str, str] | str) -> list[str]:
+    """The reported lines."""
+    found = []
+    for each in find(files):
+        content = Path(each.path).read_bytes()
+        found.append(content.splitlines()[content[: each.span.start].count(b"\n")].strip().decode())
+    return found
+
+
+GROWS = {
+    "too small": """
+        if self.buffer.numel() < n:
+            self.buffer = torch.empty(n, device=self.device)  # 1
+        return self.buffer[:n]
+    """,
+    "missing or too small": """
+        if self.buffer is None or n > self.buffer.numel():
+            self.buffer = torch.empty(n, device=self.device)  # 1
+        return self.buffer
+    """,
+    "not there yet or too small": """
+        if not hasattr(self, "late") or self.late.numel() < n:
+            self.late = torch.empty(n, device=self.device)  # 1
+        return self.late
+    """,
+    "large enough returns early": """
+        if self.buffer is not None and self.buffer.shape[0] >= n:
+            return self.buffer
+        self.buffer = torch.empty(n, device=self.device)  # 1
+        return self.buffer
+    """,
+    "by a capacity beside it": """
+        if n > self.capacity:
+            self.buffer = torch.empty(n, device=self.device)  # 1
+            self.capacity = n
+        return self.buffer
+    """,
+    "by a size of before": """
+        have = self.buffer.numel() if self.buffer is not None else 0
+        if have < n:
+            self.buffer = torch.empty(max(n, 2 * have), device=self.device)  # 1
+        return self.buffer
+    """,
+    "by a flag of its own": """
+        grow = self.buffer is None or self.buffer.nbytes < n
+        if grow:
+            self.buffer = torch.empty(n, device=self.device)  # 1
+        return self.buffer
+    """,
+    "by a method that compares": """
+        if not self.fits(n):
+            self.buffer = torch.empty(n, device=self.device)  # 1
+        return self.buffer
+    """,
+    "an entry of a table": """
+        found = self.table.get(self.device)
+        if found is None or found.numel() < n:
+            found = torch.empty(n, device=self.device)
+            self.table[self.device] = found  # 1
+        return found
+    """,
+    "an entry by its own count": """
+        found = ROOMS.get(self.device)
+        if found is None or found.count < n:
+            found = ROOMS[self.device] = Entry(n, torch.empty(n, device=self.device))  # 1
+        return found.data
+    """,
+    "a dict in a table of the class, under another name": """
+        rooms = Scratch.rooms
+        if self.device not in rooms or rooms[self.device]["size"] < (n or 0):
+            rooms[self.device] = {"data": torch.empty(n, device=self.device), "size": n}  # 1
+        return rooms[self.device]["data"]
+    """,
+    "an object that allocates": """
+        room = ROOMS.get(self.device)
+        if room is None or n > room.capacity:
+            room = Room(n, self.device)
+            ROOMS[self.device] = room  # 1
+        return room.data
+    """,
+    "a variable of the module": """
+        global ROOM
+        if ROOM is None or ROOM.numel() < n:
+            ROOM = torch.empty(round_up(n), device=self.device)  # 1
+        return ROOM
+    """,
+    "an attribute of the class": """
+        if Scratch.room is None or Scratch.room.numel() < n:
+            Scratch.room = torch.empty(n, device=self.device)  # 1
+        return Scratch.room
+    """,
+    "resized in place": """
+        if self.buffer.numel() < n:
+            self.buffer.resize_(n)  # 1
+        return self.buffer
+    """,
+    "resized under another name": """
+        cls = type(self)
+        if cls.room is None:
+            cls.room = torch.empty(n, device=self.device)
+        elif cls.room.numel() < n:
+            cls.room.resize_((n,))  # 1
+        return cls.room
+    """,
+    "destroyed and made again": """
+        if self.buffer is not None and self.buffer.numel() >= n:
+            return self.buffer
+        self.destroy()
+        self.buffer = torch.empty(n, device=self.device)  # 1
+        return self.buffer
+    """,
+    "another key": """
+        if self.buffer is not None and self.key == (n, self.device):
+            return self.buffer
+        self.buffer = torch.empty(n, device=self.device)  # 1
+        self.key = (n, self.device)
+        return self.buffer
+    """,
+    "another shape": """
+        if self.buffer is None or self.buffer.shape != (n, n):
+            self.buffer = torch.empty(n, n, device=self.device)  # 1
+        return self.buffer
+    """,
+    "refused in a capture only": """
+        if self.buffer.numel() < n:
+            if torch.cuda.is_current_stream_capturing():
+                raise RuntimeError("too small for this capture")
+            self.buffer = torch.empty(n, device=self.device)  # 1
+        return self.buffer
+    """,
+    "only the last one is kept": """
+        if self.buffer.numel() < n:
+            self.previous = self.buffer
+            self.buffer = torch.empty(n, device=self.device)  # 1
+        return self.buffer
+    """,
+    "the new one is kept too": """
+        if self.buffer.numel() < n:
+            self.buffer = torch.empty(n, device=self.device)  # 1
+            self.current = self.buffer
+        return self.buffer
+    """,
+    "something else is kept": """
+        if self.buffer.numel() < n:
+            self.retired.append(n)
+            self.buffer = torch.empty(n, device=self.device)  # 1
+        return self.buffer
+    """,
+    "kept in a list of the call": """
+        old = []
+        if self.buffer.numel() < n:
+            old.append(self.buffer)
+            self.buffer = torch.empty(n, device=self.device)  # 1
+        return self.buffer
+    """,
+}
+
+
+@pytest.mark.parametrize("body", GROWS.values(), ids=GROWS)
+def test_growth_by_replacement_is_reported_where_the_larger_memory_is_put(body: str) -> None:
+    (line,) = reported(getter(body))
+    assert line.endswith("# 1")
+
+
+HANDLED = {
+    "retired": """
+        if self.buffer.numel() < n:
+            self.retired.append(self.buffer)
+            self.buffer = torch.empty(n, device=self.device)
+        return self.buffer
+    """,
+    "retired where a capture used it": """
+        if self.buffer.numel() < n:
+            if self.captured:
+                self.retired.append(self.buffer)
+                self.captured = False
+            self.buffer = torch.empty(n, device=self.device)
+        if torch.cuda.is_current_stream_capturing():
+            self.captured = True
+        return self.buffer
+    """,
+    "retired by a helper": """
+        if self.buffer.numel() < n:
+            self._keep(self.buffer)
+            self.buffer = torch.empty(n, device=self.device)
+        return self.buffer
+    """,
+    "retired in the module": """
+        found = ROOMS.get(self.device)
+        if found is None or found.numel() < n:
+            if found is not None:
+                OLD.append(found)
+            found = ROOMS[self.device] = torch.empty(n, device=self.device)
+        return found
+    """,
+    "retired under another name": """
+        previous = self.buffer
+        if previous is None or previous.numel() < n:
+            self.buffer = torch.empty(n, device=self.device)
+            self.retired.append(previous)
+        return self.buffer
+    """,
+    "every view is kept": """
+        if self.buffer.numel() < n:
+            self.buffer = torch.empty(n, device=self.device)
+        self.table[n] = self.buffer[:n]
+        return self.table[n]
+    """,
+    "larger for this call alone": """
+        if self.buffer.numel() < n:
+            return torch.empty(n, device=self.device)
+        return self.buffer
+    """,
+    "refused": """
+        if self.buffer.numel() < n:
+            raise RuntimeError("the scratch is too small")
+        return self.buffer
+    """,
+    "made once, refused after": """
+        if self.buffer is None:
+            self.buffer = torch.empty(n, device=self.device)
+        elif self.buffer.numel() < n:
+            raise RuntimeError("the scratch is too small")
+        return self.buffer
+    """,
+    "made once": """
+        if self.buffer is None:
+            self.buffer = torch.empty(n, device=self.device)
+        return self.buffer
+    """,
+    "a key for each size": """
+        if n not in self.table:
+            self.table[n] = torch.empty(n, device=self.device)
+        return self.table[n]
+    """,
+    "refused from some point on": """
+        if self.buffer.numel() < n:
+            if self.locked:
+                raise RuntimeError("the scratch is locked")
+            self.buffer = torch.empty(n, device=self.device)
+        return self.buffer
+    """,
+    "a number that grows": """
+        if self.capacity < n:
+            self.capacity = n
+        return self.capacity
+    """,
+    "on the host": """
+        if self.buffer.numel() < n:
+            self.buffer = torch.empty(n, device="cpu")
+        return self.buffer
+    """,
+    "a local tensor": """
+        room = torch.empty(4, device=self.device)
+        if room.numel() < n:
+            room.resize_(n)
+        return room
+    """,
+}
+
+
+@pytest.mark.parametrize("body", HANDLED.values(), ids=HANDLED)
+def test_growth_that_leaves_the_old_memory_alone_is_not_reported(body: str) -> None:
+    assert reported(getter(body)) == []
+
+
+def test_a_closure_that_grows_its_table_is_reported() -> None:
+    program = """
+    import torch
+
+    def make(device):
+        table = {}
+        best = None
+
+        def get(name, n):
+            if name not in table or table[name].numel() < n:
+                table[name] = torch.empty(n, device=device)
+            return table[name]
+
+        def one(n):
+            nonlocal best
+            if best is None or best.numel() < n:
+                best = torch.empty(n, device=device)
+            return best
+
+        return get, one
+    """
+    assert reported(program) == ["table[name] = torch.empty(n, device=device)", "best = torch.empty(n, device=device)"]
+
+
+def test_a_helper_that_gives_the_same_or_a_larger_one_is_followed() -> None:
+    program = """
+    import torch
+
+    def at_least(buffer, n):
+        if buffer is not None and buffer.numel() >= n:
+            return buffer
+        return torch.empty(n, device="cuda")
+
+    class Backend:
+        def __init__(self):
+            self.rows = None
+
+        def prepare(self, n):
+            self.rows = at_least(self.rows, n)
+    """
+    assert reported(program) == ["self.rows = at_least(self.rows, n)"]
+
+
+def test_graphs_that_died_before_read_nothing() -> None:
+    program = """
+    import torch
+
+    class Runner:
+        def __init__(self):
+            self.buffer = None
+            self.graphs = {}
+
+        def record(self, n):
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                self.buffer.mul_(2)
+            self.graphs[n] = graph
+
+        def grow(self, n):
+            if self.buffer is None or self.buffer.numel() < n:
+                for graph in self.graphs.values():
+                    graph.reset()
+                self.graphs.clear()
+                self.buffer = torch.empty(n, device="cuda")
+    """
+    assert reported(program) == []
+
+
+CONSUMERS = """
+import torch
+
+ROOM = None
+
+def room(n):
+    global ROOM
+    if ROOM is None or ROOM.numel() < n:
+        ROOM = torch.empty(n, device="cuda")
+    return ROOM
+
+class Layer:
+    def __init__(self, n):
+        self.mine = {made}
+
+    def forward(self, x):
+        return torch.ops.engine.attend(x, {used})
+"""
+
+
+def test_memory_that_every_consumer_keeps_for_himself_is_not_reported() -> None:
+    assert reported(CONSUMERS.replace("{made}", "room(n)").replace("{used}", "self.mine")) == []
+
+
+def test_memory_that_is_asked_for_in_every_call_is_reported() -> None:
+    assert reported(CONSUMERS.replace("{made}", "n").replace("{used}", "room(self.mine)")) == [
+        'ROOM = torch.empty(n, device="cuda")'
+    ]
+
+
+ARENA = """
+import torch
+
+class Arena:
+    def __init__(self, device):
+        self.device = device
+        self.sealed = False
+        self.block = torch.empty(0, device=device)
+
+    def ensure(self, n):
+        if self.block.numel() < n:
+            if self.sealed:
+                raise RuntimeError("sealed")
+            self.block = torch.empty(n, device=self.device)
+        return self.block[:n]
+
+    def seal(self):
+        self.sealed = True
+
+class Runner:
+    def __init__(self, arena: Arena):
+        self.arena = arena
+
+    def step(self, x):
+        return x + self.arena.ensure(x.shape[0])
+
+    def record(self, x):
+        self.step(x)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.step(x)
+        {last}
+        return graph
+"""
+
+
+def test_a_lock_that_is_taken_silences() -> None:
+    assert reported(ARENA.replace("{last}", "self.arena.seal()")) == []
+
+
+def test_a_lock_that_nobody_takes_does_not() -> None:
+    (finding,) = find(ARENA.replace("{last}", "pass"))
+    assert finding.severity is Severity.ERROR
+
+
+def test_a_lock_is_for_the_callers_of_a_library_to_take() -> None:
+    assert reported(ARENA.partition("class Runner")[0]) == []
+
+
+def test_a_library_without_captures_is_a_warning() -> None:
+    (finding,) = find(getter(GROWS["too small"]))
+    assert finding.severity is Severity.WARNING
+
+
+def test_a_resized_tensor_is_an_error() -> None:
+    (finding,) = find(getter(GROWS["resized in place"]))
+    assert finding.severity is Severity.ERROR
