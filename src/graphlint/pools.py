@@ -95,10 +95,19 @@ def _is_step(analysis: Analysis, method: Behavior) -> bool:
 
     Then nobody leaves the handle behind: the method is a part, and the whole is judged where it is called.
     """
-    if Effect.GRAPH_DEATH not in analysis.kinds[method.key] or Effect.POOL_RETIRE in analysis.kinds[method.key]:
+    if Effect.GRAPH_DEATH not in analysis.kinds[method.key] or _gives_up(analysis, method):
         return False
     tops = analysis.top_callers(method.key)
-    return bool(tops) and all(Effect.POOL_RETIRE in analysis.kinds[top] for top in tops)
+    return bool(tops) and all(_gives_up(analysis, analysis.effectful[top]) for top in tops)
+
+
+def _gives_up(analysis: Analysis, root: Behavior) -> bool:
+    """Whether a function retires a handle that there is; to make one where there is none retires nothing."""
+    return any(
+        site.effect is Effect.POOL_RETIRE
+        and not any(place in site.places for guard in site.event.guards for _, place in atoms(guard))
+        for site in analysis.sites(root)
+    )
 
 
 def _pools(analysis: Analysis, methods: list[Behavior]) -> list[Place]:
