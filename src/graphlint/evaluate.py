@@ -2218,7 +2218,10 @@ class _Frame:
             if each in self.project.classes
         ]
         names = dict.fromkeys(
-            name for entry in entries for name in (*self.all.field_bindings(entry.name), *entry.attributes)
+            name
+            for entry in entries
+            for name in (*self.all.field_bindings(entry.name), *entry.attributes)
+            if not name.startswith("__")  # a class that sets its `__dict__` has no more names for that
         )
         fields: dict[str, Value] = {}
         for name in names:
