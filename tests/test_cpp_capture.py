@@ -427,7 +427,7 @@ FOUND = [
     ("a pair", "if (isCapturing(stream)) { blocks_.insert({n, torch::empty({n}, CUDA)}); } // !kept-under-capture"),
     (
         "a made pair",
-        "if (isCapturing(stream)) { blocks_.emplace(std::make_pair(n, torch::empty({n}, CUDA))); } // !kept-under-capture",
+        "if (isCapturing(stream)) blocks_.emplace(std::make_pair(n, torch::empty({n}, CUDA))); // !kept-under-capture",
     ),
     (
         "a list of values",
@@ -498,7 +498,10 @@ FOUND = [
     ),
     (
         "the stream's own method",
-        "if (at::cuda::getCurrentCUDAStream().is_capturing()) scratch_ = torch::empty({n}, CUDA); // !kept-under-capture",
+        """
+        auto now_stream = at::cuda::getCurrentCUDAStream();  // a stream
+        if (now_stream.is_capturing()) scratch_ = torch::empty({n}, CUDA); // !kept-under-capture
+        """,
     ),
 ]
 

@@ -19,8 +19,9 @@ from graphlint.vocabulary import Entry, Vocabulary
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 CASES = [case for path in sorted(FIXTURES.glob("*/*/fixture.toml")) if (case := load(path)).only_read]
 MARKER = re.compile(rb"[ \t]*// hazard: ([a-z0-9-]+)$", re.MULTILINE)
-RULES = {"kept-under-capture": "capture-alloc", "replaced-when-small": "workspace-growth"}
-"""What the markers call the shapes."""
+RULES = registry.load(FIXTURES.parent / "rules")
+SHAPES = {rule.cpp: rule.name for rule in RULES if rule.cpp is not None}
+"""The rules that report the shapes, as the markers name them."""
 
 
 def cpp_files(case: Case, variant: str) -> dict[str, bytes]:
@@ -33,6 +34,36 @@ def analysis(case: Case, variant: str) -> cpp.Analysis:
 
 def test_there_is_one() -> None:
     assert CASES != []
+
+
+def test_every_shape_has_its_rule() -> None:
+    assert set(SHAPES) == set(cpp.SHAPES)
+
+
+ORDERS = """
+class Runner {
+  void step(int64_t n, cudaStream_t stream) { if (isCapturing(stream)) { kept_ = torch::empty({n}, torch::kCUDA); } }
+  void grow(int64_t n, cudaStream_t stream) { if (other_.numel() < n) { other_ = torch::empty({n}, torch::kCUDA); } }
+  void stop() { graph_.reset(); c10::cuda::CUDACachingAllocator::emptyCache(); graph_.reset(); }
+  at::cuda::CUDAGraph graph_;
+  at::Tensor kept_;
+  at::Tensor other_;
+};
+"""
+
+
+def test_rules_report_c_plus_plus_in_their_own_words() -> None:
+    source = Source("runner.cpp", ORDERS.encode())
+    of = cpp.Analysis([cpp.read(source)])
+    found = [cpp.finding(suspect, rule) for rule in RULES for suspect in cpp.suspects(of, rule)]
+    assert {(one.rule, source.row(one.span.start), one.symbol) for one in found} == {
+        ("capture-alloc", 3, "Runner.step"),
+        ("workspace-growth", 4, "Runner.grow"),
+        ("pool-order", 5, "Runner.stop"),
+        ("duplicate-release", 5, "Runner.stop"),
+    }
+    assert all("Runner::" in one.message and "{" not in one.message and one.fix is None for one in found)
+    assert len({one.fingerprint for one in found}) == len(found)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
@@ -50,7 +81,7 @@ def test_the_marked_lines_are_reported(case: Case, variant: str) -> None:
         for match in MARKER.finditer(content)
     }
     found = reported({name: MARKER.sub(b"", content).decode() for name, content in files.items()})
-    assert {(place.path, place.row, RULES[place.rule]) for place in found} == marked
+    assert {(place.path, place.row, SHAPES[place.rule]) for place in found} == marked
     assert marked
 
 
@@ -75,8 +106,7 @@ def python_suspects(case: Case, variant: str) -> list[Suspect]:
     (first,) = summaries.load(sources, extended(effect.entry() for effect in effects))
     joined = cpp.kept_by(effects, first)
     (second,) = summaries.load(sources, extended(one.entry for one in joined))
-    rules = [rule for rule in registry.load(FIXTURES.parent / "rules") if rule.automaton is not None]
-    return [cpp.crossed(suspect, joined) for rule in rules for suspect in typestate.suspects(second, rule)]
+    return [cpp.crossed(suspect, joined) for rule in RULES for suspect in typestate.suspects(second, rule)]
 
 
 def extended(entries: Iterable[Entry]) -> Vocabulary:
@@ -113,7 +143,7 @@ def test_the_witness_crosses_the_border(case: Case) -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
 def test_without_the_code_nothing_is_known(case: Case) -> None:
     (python,) = summaries.load([Source(*item) for item in case.files("bad").items()], vocabulary.load())
-    assert not [one for rule in registry.load(FIXTURES.parent / "rules") for one in typestate.suspects(python, rule)]
+    assert not [one for rule in RULES for one in typestate.suspects(python, rule)]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)

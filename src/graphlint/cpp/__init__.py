@@ -2,7 +2,7 @@
 
     facts = [cpp.read(source) for source in sources if cpp.wanted(source.content)]
     analysis = cpp.Analysis(facts)
-    suspects = cpp.suspects(analysis, rule)
+    findings = [cpp.finding(suspect, rule) for suspect in cpp.suspects(analysis, rule)]
 
 and for Python that calls it, whose rules then know what the C++ does:
 
@@ -22,7 +22,7 @@ from graphlint.cpp.facts import CppFacts
 from graphlint.cpp.pragmas import pragmas
 from graphlint.cpp.reader import SUFFIXES, MissingGrammarError, read, wanted
 from graphlint.cpp.shapes import SHAPES
-from graphlint.findings import Suspect
+from graphlint.findings import Finding, Suspect
 from graphlint.rule import Rule
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "MissingGrammarError",
     "bound_effects",
     "crossed",
+    "finding",
     "kept_by",
     "pragmas",
     "read",
@@ -49,3 +50,19 @@ def suspects(analysis: Analysis, rule: Rule) -> Iterator[Suspect]:
         yield from orders.suspects(analysis, rule.automaton, rule.name, rule.reported_at)
     elif rule.cpp is not None:
         yield from SHAPES[rule.cpp](analysis, rule.name)
+
+
+def finding(suspect: Suspect, rule: Rule) -> Finding:
+    """What a rule reports at a place in C++: nothing confirms it in another syntax tree, and nothing rewrites it."""
+    return Finding(
+        rule.name,
+        suspect.severity or rule.severity,
+        suspect.precision or rule.precision,
+        rule.message.format_map(suspect.values),
+        suspect.path,
+        suspect.at,
+        suspect.function,
+        suspect.values["symbol"].replace("::", "."),
+        suspect.trace,
+        suspect.values,
+    )

@@ -181,7 +181,8 @@ def _suspect(rule: str, reported_at: str, subject: _Subject, way: tuple[Happenin
     # A release that a call leads to is reported at the call: that is the line that can go.
     call = reported.calls[0] if reported.calls and reported.effect is Effect.GRAPH_DEATH else None
     path, at = (call.path, call.span) if call is not None else (reported.path, reported.span)
-    values = {"place": subject.name, "symbol": reported.symbol, "call": reported.operation}
+    graphs = next((str(one.place) for one in way if one.effect is Effect.GRAPH_DEATH and one.place is not None), "")
+    values = {"place": subject.name, "graphs": graphs, "symbol": reported.symbol, "call": reported.operation}
     severity, precision = None, Precision.HIGH
     if subject.kept is None and reported.effect is Effect.ERASE:
         severity, precision = Severity.WARNING, Precision.MEDIUM
