@@ -510,8 +510,10 @@ class Analysis:
         found: dict[str, dict[Slot, Place]] = {}
         for key in self.captured:
             root = self.effectful.get(key)
-            if root is None:
-                continue
+            if root is None or not any(
+                isinstance(node, b.Touches) and "tensor" in node.tags and node.slot is not None for node in b.walk(root.node)
+            ):
+                continue  # what its callees keep is told of them
             kept = found.setdefault(key, {})
 
             def record(_state: str, event: Event, _config: Config, kept: dict[Slot, Place] = kept) -> None:
