@@ -223,12 +223,13 @@ def vocabulary_(*, unused: str | None, output_format: str, **options: Any) -> in
 
     settings = _settings([unused] if unused is not None else ["."], options)
     words = vocabulary.load(settings.vocabulary)
-    found: Sequence[listing.Item] | None = listing.items(words)
-    if unused is not None:
-        found = listing.unused([unused], settings, words)
-        if found is None:
-            _say(f"warning: no vocabulary names a package under {unused}")
-            found = ()
+    if unused is None:
+        found = listing.items(words)
+    elif (missing := listing.unused([unused], settings, words)) is not None:
+        found = missing
+    else:
+        found = []
+        _say(f"warning: no vocabulary names a package under {unused}")
     if output_format == "json":
         import json
 

@@ -340,11 +340,11 @@ def _request(document: Document, index: int, item: Mapping[str, Any]) -> Request
             raise document.error(
                 f"{part!r} must be a parameter and its position, as in 'size:1'", "effect", index, part
             )
-    key = tuple(item.get("key", ("name",)))
-    for part in key:
+    found_by = tuple(item.get("key", ("name",)))
+    for part in found_by:
         if parts and part not in parts:
             raise document.error(f"'key' names {part!r}, which the entry does not place", "effect", index, "key")
-    return Request(parts, key, item.get("on-misfit") == "displace") if parts else None
+    return Request(parts, found_by, item.get("on-misfit") == "displace") if parts else None
 
 
 @cache
