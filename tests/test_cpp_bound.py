@@ -140,6 +140,16 @@ BINDINGS = [
         """,
         {("?.Runner.run", "ws_alloc", ("?.Runner.clear",)), ("?.Runner.clear", "ws_release", ())},
     ),
+    (
+        "a function that clears an object it is given",
+        """
+        PYBIND11_MODULE(_engine, m) {
+          py::class_<engine::Runner>(m, "Runner").def("run", &engine::Runner::step);
+          m.def("clear", [](engine::Runner& runner) { runner.clear(); });
+        }
+        """,
+        {("_engine.Runner.run", "ws_alloc", ("_engine.clear",)), ("_engine.clear", "ws_release", ())},
+    ),
     ("nothing bound", "", set()),
     ("something else bound", 'TORCH_LIBRARY(eng, m) { m.def("plain", &engine::plain); }', set()),
 ]
@@ -180,6 +190,12 @@ def test_it_says_what_a_vocabulary_would() -> None:
     assert method.released_by == "torch.classes.eng.FusedRunner.clear_blocks"
     function = bound("torch.ops.eng.fused", {"engine.cpp": RUNNER, "bindings.cpp": BINDINGS[2][1]}).entry()
     assert (function.of, function.store, function.scope) == ("process", "torch.ops.eng.shared", "process")
+
+
+def test_a_function_releases_what_it_is_given() -> None:
+    name, block, _ = next(one for one in BINDINGS if one[0] == "a function that clears an object it is given")
+    entry = bound("_engine.clear", {"engine.cpp": RUNNER, "bindings.cpp": block}).entry()
+    assert (entry.does, entry.of) == (Effect.WS_RELEASE, "arg0"), name
 
 
 def test_a_reserve_path_has_no_effect() -> None:

@@ -698,6 +698,15 @@ ORDERS = [
         """,
     ),
     (
+        "a second release that asks first",
+        """
+        class Runner {
+          void shutdown() { graph_.reset(); stop(); if (graph_.is_live()) { graph_.reset(); } }
+          at::cuda::CUDAGraph graph_;
+        };
+        """,
+    ),
+    (
         "a pool given back twice",
         """
         void drop(c10::DeviceIndex device, c10::cuda::MempoolId_t pool_id) {

@@ -62,7 +62,8 @@ class BoundEffect:
             # No name in Python is that of the memory: the library's with the C++ variable's stands for it.
             store = of = f"{self.call.rpartition('.')[0]}.{self.keeps.rpartition('::')[2]}"
         if self.does is Effect.WS_RELEASE:
-            return Entry(self.call, self.does, of=of, scope=self.scope)
+            is_given = self.scope == "instance" and not self.is_method  # `clear(runner)`
+            return Entry(self.call, self.does, of="arg0" if is_given else of, scope=self.scope)
         return Entry(
             self.call,
             self.does,
@@ -88,7 +89,7 @@ def bound_effects(analysis: Analysis) -> tuple[BoundEffect, ...]:
                 matching = [
                     (other, one)
                     for other, one in releases
-                    if other.owner == binding.owner and one.place is not None and one.place.cell in kept.place.cells
+                    if one.place is not None and one.place.cell in kept.place.cells
                 ]
                 found.append(_allocation(binding, kept, tuple(sorted({other.call for other, _ in matching}))))
                 found += [_release(other, one) for other, one in matching]
