@@ -455,6 +455,10 @@ def _statements(body: flow.Flow) -> Iterator[flow.Flow]:
         yield from _statements(child)
 
 
+_DEEPEST_NAMESPACE = 3
+"""Folders without `__init__.py` that may follow each other inside a package."""
+
+
 def module_names(sources: Sequence[Source], roots: Sequence[str] = ()) -> dict[str, tuple[str, str]]:
     """Root folder and dotted module name for each file.
 
@@ -473,6 +477,16 @@ def module_names(sources: Sequence[Source], roots: Sequence[str] = ()) -> dict[s
             known = packages[folder] = init in paths or os.path.exists(init)
         return known
 
+    def in_package(folder: str) -> bool:
+        """Whether a folder without `__init__.py` lies in a package all the same, as a namespace of its own."""
+        for _ in range(_DEEPEST_NAMESPACE):
+            folder, last = os.path.split(folder)
+            if not last:
+                return False
+            if is_package(folder):
+                return True
+        return False
+
     result: dict[str, tuple[str, str]] = {}
     for path in paths:
         folder, file = os.path.split(path)
@@ -484,7 +498,7 @@ def module_names(sources: Sequence[Source], roots: Sequence[str] = ()) -> dict[s
             parts = [*([] if inner == "." else inner.split(os.sep)), *parts]
         else:
             climbed = False
-            while is_package(folder):
+            while is_package(folder) or in_package(folder):
                 folder, last = os.path.split(folder)
                 parts.insert(0, last)
                 climbed = True
