@@ -23,8 +23,8 @@ from graphlint.values import ELEMENT, WIDEST, Place, Test, negated
 
 MAX_DEPTH = 14
 """Most calls in each other."""
-MAX_STEPS = 8_000
-"""Most nodes visited in one run; a run that needs more is cut and says so."""
+MAX_STEPS = 30_000
+"""Most nodes visited in one run, counted for each configuration; a run that needs more is cut and says so."""
 MAX_CONFIGURATIONS = 24
 """Most configurations kept at one point."""
 
@@ -221,7 +221,7 @@ class Execution:
     # ------------------------------------------------------------------------------------------------------ nodes
 
     def _node(self, node: Node, scope: _Scope, configs: list[Config]) -> Outcome:
-        self.steps += 1
+        self.steps += len(configs)
         if self.steps > MAX_STEPS:
             raise Exhausted
         match node:
