@@ -1346,7 +1346,8 @@ class _Frame:
     def is_none(self, value: Value, span: Span) -> Test:
         if "none" in value.tags:
             return TRUE
-        if value.tags & {"tensor", "graph", "pool", "true", "false", "empty", "object"} or value.symbol is not None:
+        known = value.symbol is not None and not value.places
+        if known or value.tags & {"tensor", "graph", "pool", "true", "false", "empty", "object"}:
             return FALSE
         if len(value.places) == 1:
             return ("atom", "none", value.places[0])
@@ -1527,6 +1528,10 @@ class _Frame:
             case "attribute":
                 owner, _, name = symbol.name.rpartition(".")
                 return self.class_attribute(owner, name)
+            case "external" if (held := self.vocabulary.object(symbol.name)) is not None:
+                module, _, name = symbol.name.rpartition(".")
+                place = (f"mod:{module}", name)
+                return Value((place,), (Type(held),), slot=place)
         return Value(symbol=symbol)
 
     def class_attribute(self, owner: str, name: str) -> Value:
@@ -2162,6 +2167,8 @@ class _Frame:
             return self.tensor(args, keywords, span)
         if made == "mempool":
             return Value(place, (Type(MEMPOOL),), tags=frozenset(("mempool",)))
+        if entry.store is not None:
+            return replace(self.subject(entry.store, receiver, args, keywords, span), tags=frozenset(("pool",)))
         minted = entry.of != "self"
         if minted:
             self.emit(b.Happens(Effect.POOL_MINT, place, None, span, entry.name))

@@ -160,9 +160,9 @@ def union(values: tuple[Value, ...] | list[Value]) -> Value:
     exact = all(value.exact for value in distinct if value.types)
     reads = frozenset(place for value in distinct for place in value.reads)
     fresh = tuple(dict.fromkeys(origin for value in distinct for origin in value.fresh))[:WIDEST]
-    attributes: dict[str, Value] = {}
-    for value in distinct:
-        attributes.update(value.fields)
+    objects = [value for value in distinct if not value.tags & {"none", "true", "false"}]
+    named = set.intersection(*(set(value.fields) for value in objects)) if objects else set()
+    attributes = {name: union([value.fields[name] for value in objects]) for name in sorted(named)}
     known = [value for value in distinct if value.symbol or value.types or value.calls or value.tags]
     symbols = {value.symbol for value in known}  # a value of which nothing is known may be the same thing
     return Value(

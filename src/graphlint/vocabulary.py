@@ -8,6 +8,9 @@ Format of a file (unknown keys are errors, with file and row):
     [aliases]                      other spellings of one object, matched by dotted prefix
     "torch.cuda.graphs" = "torch.cuda"
 
+    [objects]                      the class of a module's variable, where its module does not say it
+    "a.b.current" = "a.b.Class"
+
     [[effect]]
     call = "torch.cuda.empty_cache"    a dotted name; `calls = [...]` for several, `with =` for a context manager
     does = "erase"                     an effect of graphlint.effects; or `makes =`
@@ -15,7 +18,7 @@ Format of a file (unknown keys are errors, with file and row):
     of = "self"                        what it is about: self | result | process | argN | a keyword's name
     pool = "pool"                      capture only: the parameter that names the pool, and its position
     while = "capturing"                the effect happens only while a stream is captured
-    store = "a.b.Class.attribute"      what keeps the memory
+    store = "a.b.Class.attribute"      what keeps the memory, or the pool that is handed out
     released-by = "a.b.Class.method"   what gives it up
     scope = "process"                  instance | class | process: whose memory
 
@@ -107,6 +110,10 @@ class Names:
             return False
         return callee.lstrip("_")[:1].isupper() or words[0] in self.makers
 
+    def is_workspace(self, name: str) -> bool:
+        """Whether an attribute or a variable is named after scratch memory."""
+        return bool(self.workspace.intersection(_words(name)))
+
     def is_stream(self, name: str) -> frozenset[str]:
         """The tag `stream` where a name says that its value identifies a stream."""
         return frozenset(("stream",)) if self.stream.intersection(_words(name)) else frozenset()
@@ -167,6 +174,8 @@ class Vocabulary:
     calls: dict[str, list[Entry]] = field(default_factory=dict)
     contexts: dict[str, list[Entry]] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
+    objects: dict[str, str] = field(default_factory=dict)
+    """Variable to the class of what it holds."""
     lifecycles: dict[str, tuple[str, Document]] = field(default_factory=dict)
     """Class name to its lifecycle, and where it is declared."""
     names: Names = field(default_factory=Names)
@@ -193,6 +202,13 @@ class Vocabulary:
     def entered(self, names: Iterable[str]) -> list[Entry]:
         """What is known of a with-block of something that has these canonical names."""
         return self._matching(self.contexts, names)
+
+    def object(self, name: str) -> str | None:
+        """The class of what a variable holds, where it is known."""
+        found = self.objects.get(name)
+        if found is not None:
+            self.matched.add(name)
+        return found
 
     def knows(self, name: str) -> bool:
         """Whether a dotted name has another spelling, or something is said of it."""
@@ -252,6 +268,7 @@ class Vocabulary:
         document.check(SCHEMA)
         self.documents.append(document)
         self.aliases.update(document.get("aliases", {}))
+        self.objects.update(document.get("objects", {}))
         for index, item in enumerate(document.get("effect", ())):
             for entry in _entries(document, index, item):
                 (self.contexts if "with" in item else self.calls).setdefault(entry.name, []).append(entry)
@@ -279,7 +296,9 @@ _EFFECT = Table(
         **dict.fromkeys(_PARTS, str),
     }
 )
-SCHEMA = Table(optional={"aliases": MapOf(str), "effect": ListOf(_EFFECT), "lifecycle": MapOf(str)})
+SCHEMA = Table(
+    optional={"aliases": MapOf(str), "objects": MapOf(str), "effect": ListOf(_EFFECT), "lifecycle": MapOf(str)}
+)
 _NAMES = Table(
     optional={
         key: ListOf(str)

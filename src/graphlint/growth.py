@@ -1,0 +1,351 @@
+"""Memory that gives way to other memory: what replaces it, and what keeps it for whoever still reads it.
+
+A *growth* is a place whose memory is replaced because it is too small, or does not fit in another way: an attribute or an item
+that is assigned after a comparison, a tensor that is resized in place. It is handled where what was there is kept, where
+growth is refused from some point on, and where everybody who asks for the memory keeps what he was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from graphlint import behavior as b
+from graphlint import flow
+from graphlint.behavior import Behavior
+from graphlint.effects import Effect
+from graphlint.evaluate import excludes_capture, implies_capture
+from graphlint.execution import Event, visit
+from graphlint.keeping import Runs, Store, asks_capture, read_by, related
+from graphlint.summaries import Analysis
+from graphlint.values import ELEMENT, Place, Test
+
+_SHARED = ("class:", "mod:", "cell:")
+_LOCAL = ("@", "%")
+_SIZES = ("<", ">", "<=", ">=")
+_FIXED = ("device", "dtype")
+"""Properties of a tensor that stay as they are while a process serves."""
+_MOST_CALLERS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Growth:
+    """A place whose memory gives way to other memory."""
+
+    analysis: Analysis
+    root: Behavior
+    event: Event
+    place: Place
+    """The variable or attribute, or the container whose item is replaced."""
+    how: str
+    """assign, item or resize."""
+    by_name: bool = False
+    """Only names say that it is device memory."""
+
+    @property
+    def held(self) -> Place:
+        """What a graph may read."""
+        return (*self.place, ELEMENT) if self.how == "item" else self.place
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether a class, a module or a closure holds it, for everybody."""
+        return self.place[0].startswith(_SHARED)
+
+    @property
+    def is_captured(self) -> bool:
+        """Whether the project captures code that comes to it."""
+        return any(key.partition("|")[0] == self.root.function for key in self.analysis.captured)
+
+    @cached_property
+    def knows_captures(self) -> bool:
+        """Whether the function asks whether the stream is being captured: somebody captures what it gives."""
+        return any(isinstance(node, b.Either) and asks_capture(node.test) for node in b.walk(self.whole.node))
+
+    @cached_property
+    def by_size(self) -> bool:
+        """Whether it is replaced for being too small, or for another key, and not just for being different."""
+        return self.how == "resize" or any(
+            test[1] in _SIZES or any(place in self._noted for place in test[2]) for test in self._comparisons
+        )
+
+    @cached_property
+    def whole(self) -> Behavior:
+        """The function with all that it does, relevant or not."""
+        return self.analysis.behaviors.built(self.root.key) or self.root
+
+    @cached_property
+    def dropped(self) -> tuple[Event, ...]:
+        """Where the function gives up what the place holds before it puts other memory there."""
+        found: list[Event] = []
+        visit(self.whole, self.analysis.behaviors.built, found.append)
+        return tuple(
+            event
+            for event in found
+            if isinstance(event.node, b.Touches)
+            and event.stack[0].span.start < self.event.stack[0].span.start
+            and (event.node.how in ("drop", "clear", "pop") or event.node.tags & {"none", "empty"})
+            and any(place in (self.place, self.held) for place in event.places)
+        )
+
+    @cached_property
+    def _noted(self) -> frozenset[Place]:
+        """Attributes and variables that the function sets: the capacity beside the buffer, the key beside the slot."""
+        touched = (node for node in b.walk(self.whole.node) if isinstance(node, b.Touches) and node.how == "write")
+        return frozenset(place for node in touched for place in node.places)
+
+    @cached_property
+    def _comparisons(self) -> tuple[Test, ...]:
+        return tuple(test for guard in self.event.guards for test in self._compared(guard))
+
+    def _compared(self, test: Test) -> list[Test]:
+        """Comparisons in a test with the place, or with what is noted beside it."""
+        match test:
+            case ("compare", op, read, _) if op in (*_SIZES, "==", "is"):
+                about = [place for place in read if self._is_of(place)]
+                return [test] if any(place[-1] not in _FIXED for place in about) else []
+            case ("not" | "and" | "or", *inner):
+                return [found for each in inner for found in self._compared(each)]
+        return []
+
+    def _is_of(self, place: Place) -> bool:
+        if place[: len(self.place)] == self.place:
+            return True
+        beside = self.place[:-1]
+        return len(place) > 1 and place[: len(beside)] == beside and place in self._noted
+
+    def _when_present(self, test: Test) -> bool | None:
+        """Whether a test holds while something is in the place, as far as that says."""
+        match test:
+            case ("const", value):
+                return bool(value)
+            case ("atom", "none" | "true" as kind, place) if place in (self.held, self.place):
+                return bool(kind != "none")
+            case ("compare", "in", read, _) if any(place[: len(self.place)] == self.place for place in read):
+                return True
+            case ("not", inner):
+                value = self._when_present(inner)
+                return None if value is None else not value
+            case ("and" | "or" as op, *inner):
+                values = [self._when_present(each) for each in inner]
+                decided = op == "or"
+                if decided in values:
+                    return decided
+                return None if None in values else not decided
+        return None
+
+    # ----------------------------------------------------------------------------------------------- what handles it
+
+    def is_handled(self, runs: Runs) -> bool:
+        """Whether nobody is left with the address of memory that is gone."""
+        return (
+            self._is_kept()
+            or self._is_locked(runs)
+            or self._is_bypassed()
+            or self._follows_graph_death()
+            or self._is_for_one_object(runs)
+            or self._is_kept_by_consumers(runs)
+        )
+
+    def _is_kept(self) -> bool:
+        """Whether what was there is put into something else that outlives the function."""
+        kept = False
+        same = {place for guard in self.event.guards for place in self._identical(guard)}
+
+        def see(event: Event) -> None:
+            nonlocal kept
+            node = event.node
+            if not isinstance(node, b.Touches) or node.how != "add" or not event.places:
+                return
+            into = event.places[0]
+            outlives = len(into) > 1 or not into[0].startswith(_LOCAL)
+            if outlives and not related(into, self.place):
+                kept = kept or any(p[: len(self.held)] == self.held or p in same for p in event.value_places)
+
+        visit(self.whole, self.analysis.behaviors.built, see)
+        return kept
+
+    def _identical(self, test: Test) -> Iterator[Place]:
+        """Places that a test says are the same object as what is replaced."""
+        match test:
+            case ("compare", "is", read, _) if any(self._is_of(place) for place in read):
+                yield from read
+            case ("and", *inner):
+                for each in inner:
+                    yield from self._identical(each)
+
+    def _is_locked(self, runs: Runs) -> bool:
+        """Whether the growth is refused from some point on: a flag that somebody sets makes it raise.
+
+        That it is refused inside a capture does not count: growth outside of it, later, is what takes the memory away.
+        """
+        locks: dict[Place, bool] = {}
+
+        def refuse(guards: tuple[Test, ...], _stack: object) -> None:
+            growing = any(self._compared(guard) for guard in guards)
+            for guard in guards:
+                if not asks_capture(guard):
+                    for place in _flags(guard):
+                        if place != self.place and not related(place, self.place):
+                            locks[place] = locks.get(place, False) or growing
+
+        visit(self.whole, self.analysis.behaviors.built, lambda _: None, refuse)
+        return any(self._is_taken(runs, place, growing=growing) for place, growing in locks.items())
+
+    def _is_taken(self, runs: Runs, lock: Place, *, growing: bool) -> bool:
+        """Whether somebody sets the flag; a setter that nobody calls counts where nobody captures in these files either.
+
+        A flag that only constructors set tells one kind of object from another. It locks what asks for it where it grows.
+        """
+        setters = {
+            root.function
+            for root in self.analysis.behaviors.all()
+            for node in b.walk(root.node)
+            if isinstance(node, b.Touches)
+            and node.how == "write"
+            and node.tags != {"none"}
+            and any(place[-1] == lock[-1] for place in node.places)
+        }
+        later = {name for name in setters if name.rpartition(".")[2] not in ("__init__", "__post_init__")}
+        if not later:
+            return growing
+        return not self.is_captured or any(runs.callers(name) for name in later)
+
+    def _is_bypassed(self) -> bool:
+        """Whether a capture is given something else, before the place is looked at."""
+        raised: list[Test] = []
+        visit(self.whole, self.analysis.behaviors.built, lambda _: None, lambda guards, _: raised.extend(guards))
+        for guard in self.event.guards:
+            if any(self._is_of(place) for place in read_by(guard)):
+                return False
+            if excludes_capture(guard):
+                return not any(implies_capture(test) for test in raised)
+        return False
+
+    def _follows_graph_death(self) -> bool:
+        here = self.event.stack[0].span.start
+        deaths = (site for site in self.analysis.sites(self.root) if site.effect is Effect.GRAPH_DEATH)
+        return any(site.event.stack[0].span.start < here for site in deaths)
+
+    def _is_for_one_object(self, runs: Runs) -> bool:
+        """Whether only the constructor of the object asks for it."""
+        if not self.place[0].startswith("$"):
+            return False
+        functions = self.analysis.project.functions
+        owner = functions[self.root.function].owner
+        callers = runs.callers(self.root.function)
+        return bool(callers) and all(
+            each.function.endswith(".__init__") and functions[each.function].owner == owner for each in callers
+        )
+
+    def _is_kept_by_consumers(self, runs: Runs) -> bool:
+        """Whether everybody who asks for the memory keeps what he was given in an object of his own."""
+        asking = [each for each in runs.callers(self.root.function) if not self._discards(each, self.root.function)]
+        return self.is_shared and bool(asking) and all(self._keeps(each, runs, 0) for each in asking)
+
+    def _keeps(self, caller: Behavior, runs: Runs, depth: int) -> bool:
+        def is_it(places: tuple[Place, ...]) -> bool:
+            return any(place[: len(self.place)] == self.place for place in places)
+
+        for node in b.walk(caller.node):
+            if (
+                isinstance(node, b.Touches)
+                and node.how in ("write", "add")
+                and node.places
+                and is_it(node.value_places)
+            ):
+                if node.places[0][0].startswith("$"):
+                    return True
+        callers = runs.callers(caller.function) if is_it(caller.returns.places) and depth < _MOST_CALLERS else []
+        return bool(callers) and all(self._keeps(each, runs, depth + 1) for each in callers)
+
+    def _discards(self, caller: Behavior, function: str) -> bool:
+        """Whether a caller only sees to it that the memory is large enough."""
+        calls = {
+            node.span
+            for node in b.walk(caller.node)
+            if isinstance(node, b.Calls) and any(key.partition("|")[0] == function for key in node.behaviors)
+        }
+        body = self.analysis.project.functions[caller.function].lowered.flow
+        return calls <= {each.value.span for each in _statements(body) if isinstance(each, flow.Eval)}
+
+
+# ------------------------------------------------------------------------------------------------------- finding them
+
+
+def growths(analysis: Analysis, stores: tuple[Store, ...], runs: Runs) -> Iterator[Growth]:
+    """Places whose memory is replaced after a comparison, or resized in place."""
+    for store in stores:
+        if store.event.in_constructor or store.is_memo:
+            continue
+        place = store.event.places[0]
+        how = "item" if store.node.how == "add" else "assign"
+        growth = Growth(analysis, store.root, store.event, place, how, store.by_name)
+        same = growth.held in store.event.value_places and _compares(analysis, store)
+        present = [growth._when_present(guard) for guard in store.event.guards]
+        if (growth._comparisons or same) and False not in present and _is_long_lived(analysis, runs, growth):
+            yield growth
+    for root in analysis.roots():
+        found: list[Event] = []
+        visit(root, lambda _: None, found.append)
+        for event in found:
+            node = event.node
+            if isinstance(node, b.Happens) and node.effect is Effect.WS_REPLACE and event.places:
+                growth = Growth(analysis, root, event, event.places[0], "resize")
+                if growth._comparisons and _is_long_lived(analysis, runs, growth):
+                    yield growth
+
+
+def _compares(analysis: Analysis, store: Store) -> bool:
+    """Whether a function that gives the same memory or new memory decides it by a comparison of sizes."""
+    makers = {origin.within.function for origin in store.origins if origin.within is not None}
+    built = (each for name in makers if (each := analysis.behaviors.built(name)) is not None)
+    return any(
+        isinstance(node, b.Either) and any(op in _SIZES for op in _operators(node.test))
+        for each in built
+        for node in b.walk(each.node)
+    )
+
+
+def _is_long_lived(analysis: Analysis, runs: Runs, growth: Growth, depth: int = 0) -> bool:
+    """Whether the place outlives the call: of an argument of no known class, some caller has to say so."""
+    root, place = growth.root, growth.place
+    if place[0].startswith(_LOCAL):
+        return len(place) > 1
+    if not place[0].startswith("$") or place[0] == f"${root.receiver}":
+        return True
+    slot = growth.event.node.slot
+    if len(place) > 1 and slot is not None and slot[0] in analysis.project.classes:
+        return True
+    for caller in runs.callers(root.function) if depth < _MOST_CALLERS else ():
+        for node in b.walk(caller.node):
+            if isinstance(node, b.Calls) and any(key.partition("|")[0] == root.function for key in node.behaviors):
+                for given in dict(node.bindings).get(place[0][1:], ()):
+                    if given[0].startswith(_SHARED) or (len(given) > 1 and given[0] == f"${caller.receiver}"):
+                        return True
+    return False
+
+
+def _operators(test: Test) -> Iterator[str]:
+    match test:
+        case ("compare", op, _, _):
+            yield op
+        case ("not" | "and" | "or", *inner):
+            for each in inner:
+                yield from _operators(each)
+
+
+def _flags(test: Test) -> Iterator[Place]:
+    match test:
+        case ("atom", "true", place) if len(place) > 1:
+            yield place
+        case ("not" | "and" | "or", *inner):
+            for each in inner:
+                yield from _flags(each)
+
+
+def _statements(body: flow.Flow) -> Iterator[flow.Flow]:
+    yield body
+    for child in flow.children(body):
+        yield from _statements(child)
