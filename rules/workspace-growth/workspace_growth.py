@@ -64,9 +64,7 @@ def _precision(analysis: Analysis, growth: Growth, *, captures: bool) -> Precisi
     if growth.is_captured or growth.how == "resize":
         return Precision.HIGH
     named = analysis.vocabulary.names.is_workspace(growth.place[-1])
-    shown = growth.knows_captures or (
-        growth.by_size and (growth.is_shared or named))
-    )
+    shown = growth.knows_captures or (growth.by_size and (growth.is_shared or named))
     return Precision.MEDIUM if shown or not captures else Precision.LOW
 
 
