@@ -14,7 +14,7 @@ from functools import cached_property
 from graphlint import facts, flow
 from graphlint.facts import MODULE, Class, Facts, Function, Lowered
 from graphlint.flow import Expr
-from graphlint.source import Source
+from graphlint.source import Source, Span
 from graphlint.syntax import ParseError
 from graphlint.values import CONTAINERS, Symbol, Type
 from graphlint.words import COMMON_METHODS
@@ -94,6 +94,25 @@ class FunctionEntry:
     @cached_property
     def memo(self) -> str | None:
         """Who keeps what it returns: `function` (`lru_cache`: for the process), `property` (for its object), or nobody."""
+        kinds = {"lru_cache": "function", "cache": "function", "cached_property": "property"}
+        return next((kinds[name] for name, _ in self._memos), None)
+
+    @cached_property
+    def memo_bound(self) -> Span | None:
+        """The decorator that keeps a bounded number of the values that it returns, the oldest first to go."""
+        for name, decorator in self._memos:
+            given = (
+                [*decorator.args, *(v for k, v in decorator.keywords if k == "maxsize")]
+                if isinstance(decorator, flow.Call)
+                else []
+            )
+            if name == "lru_cache" and not (given and isinstance(given[0], flow.Lit) and given[0].value is None):
+                return decorator.span
+        return None
+
+    @property
+    def _memos(self) -> Iterator[tuple[str, Expr]]:
+        """Decorators of functools that keep values, by their names there."""
         for decorator in self.facts.decorators:
             callee = decorator.callee if isinstance(decorator, flow.Call) else decorator
             if not isinstance(callee, flow.Name | flow.Attr):
@@ -101,11 +120,9 @@ class FunctionEntry:
             last = callee.id if isinstance(callee, flow.Name) else callee.name
             symbol = self.module.scope.get(last) if isinstance(callee, flow.Name) else None
             name = symbol.name.rpartition(".")[2] if symbol is not None and symbol.kind == "import" else last
-            if name == "lru_cache" or (name == "cache" and (symbol is None or symbol.name == "functools.cache")):
-                return "function"
-            if name == "cached_property":
-                return "property"
-        return None
+            foreign = symbol is not None and symbol.name != "functools.cache"
+            if name in ("lru_cache", "cached_property") or (name == "cache" and not foreign):
+                yield name, decorator
 
     @cached_property
     def is_context_manager(self) -> bool:

@@ -1,0 +1,230 @@
+"""Reports caches of a bounded size whose entries a graph can read after they are gone.
+
+A replay asks no cache for anything: what a graph reads is what is asked for least, and goes first.
+
+A suspect's values:
+
+    place     the cache, as the message names it
+    lookup    `start-end` of the first statement of `function` that looks into the cache, in the same file; absent where the
+              cache has no lookup that could be passed by
+    build     text of the expression that makes a new entry there
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from graphlint import behavior as b
+from graphlint import codemod
+from graphlint.behavior import Behavior
+from graphlint.edits import Fix
+from graphlint.effects import Effect
+from graphlint.evaluate import excludes_capture, implies_capture
+from graphlint.execution import Event, visit
+from graphlint.findings import Finding, Precision, Step, Suspect
+from graphlint.keeping import Runs, Store, asks_capture, read_by, related, stores
+from graphlint.source import Span
+from graphlint.summaries import Analysis
+from graphlint.typestate import place_text, step
+from graphlint.values import ELEMENT, Place, Test
+
+_GIVES = ("pop", "drop", "clear")
+_BOUNDED = ("LRUCache", "TTLCache", "LFUCache", "FIFOCache", "MRUCache", "RRCache", "LRUDict", "BoundedDict")
+
+
+@dataclass(frozen=True)
+class Eviction:
+    """Where a cache that is full gives entries up."""
+
+    root: Behavior
+    event: Event
+    place: Place
+
+    @property
+    def slot(self) -> b.Slot | None:
+        """The attribute or variable that the cache is kept in."""
+        node = self.event.node
+        return node.slot if isinstance(node, b.Touches) else None
+
+
+def suspects(analysis: Analysis) -> Iterator[Suspect]:
+    """Evictions from caches of device memory, and of graphs that share a pool."""
+    found = stores(analysis)
+    runs = Runs(analysis, found)
+    captures = any(Effect.CAPTURE in kinds for kinds in analysis.kinds.values())
+    best: dict[tuple[str, Span], Suspect] = {}
+    for eviction in _evictions(analysis):
+        if _share_pool(analysis, eviction):
+            suspect = _suspect(analysis, eviction, Precision.MEDIUM)
+        else:
+            mine = [store for store in found if store.node.slot == eviction.slot and store.node.how == "add"]
+            if not mine or _is_spared(analysis, eviction) or all(_is_bypassed(analysis, each) for each in mine):
+                continue
+            suspect = _suspect(analysis, eviction, _precision(analysis, eviction, mine, captures=captures))
+        best.setdefault((suspect.path, suspect.at), suspect)
+    for store in found:
+        if store.is_memo and (memo := _memo(analysis, runs, store, captures=captures)) is not None:
+            best.setdefault((memo.path, memo.at), memo)
+    yield from (best[place] for place in sorted(best))
+
+
+# ----------------------------------------------------------------------------------------------------------- evictions
+
+
+def _evictions(analysis: Analysis) -> Iterator[Eviction]:
+    """Items taken out of a container because it holds too many."""
+    for root in analysis.roots():
+        whole = analysis.behaviors.built(root.key) or root
+        events: list[Event] = []
+        visit(whole, lambda _: None, events.append)
+        for event in events:
+            node = event.node
+            if not isinstance(node, b.Touches) or node.how not in _GIVES or node.slot is None or not event.places:
+                continue
+            held = analysis.holds(node.slot)
+            if not held & {"fresh", "tensor", "graph"} or (node.how == "clear" and "graph" in held):
+                continue
+            if any(_is_full(test, event.places[0]) for test in event.guards):
+                yield Eviction(root, event, event.places[0])
+
+
+def _is_full(test: Test, place: Place) -> bool:
+    """Whether a test compares how much a container, or one beside it, holds."""
+    match test:
+        case ("compare", "<" | ">" | "<=" | ">=", read, _):
+            return any(each == place or (each[:-1] == place[:-1] and len(each) > 1) for each in read)
+        case ("atom", "true", each):
+            return False
+        case ("not" | "and" | "or", *inner):
+            return any(_is_full(each, place) for each in inner)
+    return False
+
+
+def _share_pool(analysis: Analysis, eviction: Eviction) -> bool:
+    """Whether the container holds graphs, and its owner captures them into one pool."""
+    if eviction.slot is None or "graph" not in analysis.holds(eviction.slot):
+        return False
+    owner = eviction.slot[0]
+    for root in analysis.roots():
+        function = analysis.project.functions[root.function]
+        if owner not in (function.owner, f"mod:{function.module.name}"):
+            continue
+        for node in b.walk(root.node):
+            if isinstance(node, b.Happens) and node.effect is Effect.CAPTURE and node.pool:
+                if any(len(place) > 1 for place in node.pool):
+                    return True
+    return False
+
+
+# ------------------------------------------------------------------------------------------------------ what is in order
+
+
+def _neighbours(analysis: Analysis, eviction: Eviction) -> Iterator[Behavior]:
+    """Functions of the class, or of the module, that keeps the cache."""
+    owner = eviction.slot[0] if eviction.slot is not None else ""
+    for each in analysis.behaviors.all():
+        function = analysis.project.functions[each.function]
+        if "|" not in each.key and owner in (function.owner, f"mod:{function.module.name}"):
+            yield each
+
+
+def _is_spared(analysis: Analysis, eviction: Eviction) -> bool:
+    """Whether what a capture was given is marked, or kept elsewhere, or whether all that is evicted is."""
+    attribute = eviction.place[-1]
+    spared = False
+
+    def see(event: Event) -> None:
+        nonlocal spared
+        node = event.node
+        if not isinstance(node, b.Touches) or node.how not in ("write", "add"):
+            return
+        captured = any(implies_capture(guard) for guard in event.guards)
+        marks = node.how == "write" and any(attribute in place[:-1] for place in event.places)
+        keeps = any(attribute in place for place in event.value_places) and not any(
+            place[-1] == attribute for place in event.places
+        )
+        spared = spared or (captured and (marks or keeps)) or (node.how == "add" and keeps and _outlives(event))
+
+    for each in _neighbours(analysis, eviction):
+        visit(each, analysis.behaviors.built, see)
+    return spared
+
+
+def _outlives(event: Event) -> bool:
+    place = event.places[0] if event.places else ("@",)
+    return len(place) > 1 or not place[0].startswith(("@", "%"))
+
+
+def _is_bypassed(analysis: Analysis, store: Store) -> bool:
+    """Whether a capture is given something else before the cache is looked at."""
+    for guard in store.event.guards:
+        if any(related(read, place) for read in read_by(guard) for place in store.event.places):
+            return False
+        if excludes_capture(guard):
+            return True
+    return False
+
+
+# ------------------------------------------------------------------------------------------------------------- suspects
+
+
+def _precision(analysis: Analysis, eviction: Eviction, mine: list[Store], *, captures: bool) -> Precision:
+    captured = {key.partition("|")[0] for key in analysis.captured}
+    if any(store.function in captured for store in mine):
+        return Precision.HIGH
+    knows = any(
+        isinstance(node, b.Either) and asks_capture(node.test) for store in mine for node in b.walk(store.root.node)
+    )
+    return Precision.MEDIUM if knows or not captures else Precision.LOW
+
+
+def _suspect(analysis: Analysis, eviction: Eviction, precision: Precision) -> Suspect:
+    entry = analysis.project.functions[eviction.root.function]
+    values = {"place": place_text(eviction.place, analysis, eviction.root)}
+    return Suspect(
+        "captured-eviction",
+        entry.module.source.path,
+        entry.facts.span,
+        eviction.event.stack[0].span,
+        (step(analysis, eviction.event._replace(effect=Effect.WS_RELEASE), 0),),
+        values,
+        None,
+        precision,
+    )
+
+
+def _memo(analysis: Analysis, runs: Runs, store: Store, *, captures: bool) -> Suspect | None:
+    """A function whose decorator keeps a bounded number of the tensors that it makes."""
+    entry = analysis.project.functions[store.function]
+    bound = entry.memo_bound
+    if bound is None or not entry.facts.params:
+        return None
+    reached = runs.reached(store.root, capturing=True)
+    if reached is not None and id(store) not in reached:
+        return None
+    captured = any(key.partition("|")[0] == store.function for key in analysis.captured)
+    precision = Precision.HIGH if captured else Precision.LOW if captures else Precision.MEDIUM
+    path = entry.module.source.path
+    text = " ".join(entry.module.source.text(bound).split())[:60]
+    steps = (
+        Step(path, store.span, Effect.WS_ALLOC.value, "device memory is kept"),
+        Step(path, bound, Effect.WS_RELEASE.value, f"the oldest goes where there are too many: {text}"),
+    )
+    values = {"place": f"the cache of {store.function.rpartition('.')[2]}"}
+    return Suspect("captured-eviction", path, entry.facts.span, bound, steps, values, None, precision)
+
+
+# ------------------------------------------------------------------------------------------------------------------ fix
+
+
+def confirm(suspect: Suspect, module: codemod.Module) -> Finding | None:
+    """The finding, unless the reported place is no statement any more."""
+    if module.tree(suspect.function).statement(suspect.at) is None:
+        return None
+    return codemod.confirmed(suspect, module)
+
+
+def fix(finding: Finding, modules: codemod.Modules) -> Fix | None:
+    """None yet."""
+    return None
