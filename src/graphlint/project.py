@@ -7,6 +7,7 @@ Nothing here runs code or knows an effect. Names that lead out of the files that
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +15,7 @@ from functools import cached_property
 from graphlint import facts, flow
 from graphlint.facts import MODULE, Class, Facts, Function, Lowered
 from graphlint.flow import Expr
-from graphlint.source import Source, Span
+from graphlint.source import Source
 from graphlint.syntax import ParseError
 from graphlint.values import CONTAINERS, Symbol, Type
 from graphlint.words import COMMON_METHODS
@@ -526,7 +527,42 @@ def module_names(sources: Sequence[Source], roots: Sequence[str] = ()) -> dict[s
                 parts.insert(0, last or "root")
             root = folder
         result[path] = (root, ".".join(parts) or "__init__")
-    return result
+    return _namespaced(result, sources)
+
+
+_IMPORTED = re.compile(rb"^[ \t]*(?:from|import)[ \t]+([\w.]+)", re.MULTILINE)
+_HIGHEST = 3
+"""Most folders above a root that can belong to its packages' names."""
+
+
+def _namespaced(names: dict[str, tuple[str, str]], sources: Sequence[Source]) -> dict[str, tuple[str, str]]:
+    """The same, where folders above a root begin the dotted names by which files import what is below it.
+
+    A folder without `__init__.py` above packages is a package too (PEP 420): `megatron/core/utils.py` is
+    `megatron.core.utils`, and nothing but the imports in its neighbours says so.
+    """
+    tops: dict[str, set[str]] = {}
+    for root, name in names.values():
+        tops.setdefault(root, set()).add(name.partition(".")[0])
+    imported: set[str] = set()
+    for source in sources:
+        for dotted in set(_IMPORTED.findall(source.content)):
+            parts = dotted.decode().split(".")
+            imported.update(".".join(parts[:i]) for i in range(2, len(parts) + 1))
+    above: dict[str, tuple[str, str]] = {}
+    for root, inside in tops.items():
+        folder, prefix = root, ""
+        for _ in range(_HIGHEST):
+            folder, last = os.path.split(folder)
+            if not last.isidentifier() or last in inside:
+                break
+            prefix = f"{last}.{prefix}"
+            if any(f"{prefix}{top}" in imported for top in inside):
+                above[root] = (folder, prefix)
+    return {
+        path: (above[root][0], above[root][1] + name) if root in above else (root, name)
+        for path, (root, name) in names.items()
+    }
 
 
 def group(names: Mapping[str, tuple[str, str]]) -> list[list[str]]:
