@@ -15,7 +15,7 @@ from functools import cached_property
 from graphlint import facts, flow
 from graphlint.facts import MODULE, Class, Facts, Function, Lowered
 from graphlint.flow import Expr
-from graphlint.source import Source
+from graphlint.source import Source, Span
 from graphlint.syntax import ParseError
 from graphlint.values import CONTAINERS, Symbol, Type
 from graphlint.words import COMMON_METHODS
