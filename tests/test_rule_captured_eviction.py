@@ -1,0 +1,304 @@
+"""What is reported as a cache that evicts what a graph reads, and what is not."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from graphlint import check, registry
+from graphlint.config import Settings
+from graphlint.findings import Finding
+
+RULE = "captured-eviction"
+
+HEAD = """
+import collections
+import functools
+from collections import OrderedDict, deque
+
+import torch
+
+LIMIT = 8
+
+
+class Cache:
+    LIMIT = 8
+
+    def __init__(self, limit):
+        self.limit = limit
+        self.table = OrderedDict()
+        self.order = deque()
+        self.marked = set()
+        self.pinned = {}
+        self.retired = []
+
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def getter(body: str) -> str:
+    """A program with a cache whose method of this body gives a tensor of `n` rows."""
+    return HEAD + "    def get(self, n):\n" + textwrap.indent(textwrap.dedent(body).strip("\n"), "        ") + "\n"
+
+
+def find(text: str) -> Sequence[Finding]:
+    Path("m.py").write_text(textwrap.dedent(text).lstrip("\n"))
+    return check.check(["."], Settings(), registry.select((RULE,))).findings
+
+
+def reported(text: str) -> list[str]:
+    """The reported lines."""
+    findings = find(text)
+    content = Path("m.py").read_bytes()
+    return [content.splitlines()[content[: each.span.start].count(b"\n")].strip().decode() for each in findings]
+
+
+EVICTS = {
+    "the coldest": """
+        if n in self.table:
+            self.table.move_to_end(n)
+            return self.table[n]
+        made = self.table[n] = torch.empty(n, device="cuda")
+        if len(self.table) > self.limit:
+            self.table.popitem(last=False)  # 1
+        return made
+    """,
+    "in a loop": """
+        found = self.table.get(n)
+        if found is None:
+            found = self.table[n] = torch.empty(n, device="cuda")
+            while len(self.table) > LIMIT:
+                self.table.popitem(last=False)  # 1
+        return found
+    """,
+    "by its key": """
+        if n not in self.table:
+            if len(self.table) >= self.LIMIT:
+                del self.table[next(iter(self.table))]  # 1
+            self.table[n] = torch.empty(n, device="cuda")
+        return self.table[n]
+    """,
+    "by a queue of keys": """
+        if n not in self.table:
+            self.table[n] = torch.empty(n, device="cuda")
+            self.order.append(n)
+            if len(self.order) > self.limit:
+                self.table.pop(self.order.popleft())  # 1
+        return self.table[n]
+    """,
+    "all of them": """
+        if n not in self.table:
+            if len(self.table) >= self.limit:
+                self.table.clear()  # 1
+            self.table[n] = torch.empty(n, device="cuda")
+        return self.table[n]
+    """,
+    "of several tensors": """
+        if n not in self.table:
+            self.table[n] = (torch.empty(n, device="cuda"), torch.zeros(n, device="cuda"))
+            if len(self.table) > self.limit:
+                self.table.popitem(last=False)  # 1
+        return self.table[n]
+    """,
+    "though a miss is refused in a capture": """
+        if n not in self.table:
+            if torch.cuda.is_current_stream_capturing():
+                raise RuntimeError("run this shape once before")
+            if len(self.table) >= self.limit:
+                self.table.popitem(last=False)  # 1
+            self.table[n] = torch.empty(n, device="cuda")
+        return self.table[n]
+    """,
+    "though a miss is not kept in a capture": """
+        found = self.table.get(n)
+        if found is None:
+            found = torch.empty(n, device="cuda")
+            if torch.cuda.is_current_stream_capturing():
+                return found
+            self.table[n] = found
+            while len(self.table) > self.limit:
+                self.table.popitem(last=False)  # 1
+        return found
+    """,
+}
+
+
+@pytest.mark.parametrize("body", EVICTS.values(), ids=EVICTS)
+def test_an_eviction_is_reported_where_it_happens(body: str) -> None:
+    (line,) = reported(getter(body))
+    assert line.endswith("# 1")
+
+
+SPARED = {
+    "a capture passes the cache by": """
+        if torch.cuda.is_current_stream_capturing():
+            return torch.empty(n, device="cuda")
+        if n not in self.table:
+            self.table[n] = torch.empty(n, device="cuda")
+            if len(self.table) > self.limit:
+                self.table.popitem(last=False)
+        return self.table[n]
+    """,
+    "what a capture was given is kept": """
+        if n not in self.table:
+            self.table[n] = torch.empty(n, device="cuda")
+            if len(self.table) > self.limit:
+                self.table.popitem(last=False)
+        if torch.cuda.is_current_stream_capturing():
+            self.pinned[n] = self.table[n]
+        return self.table[n]
+    """,
+    "what is evicted is kept": """
+        if n not in self.table:
+            self.table[n] = torch.empty(n, device="cuda")
+            if len(self.table) > self.limit:
+                _, old = self.table.popitem(last=False)
+                self.retired.append(old)
+        return self.table[n]
+    """,
+    "no bound": """
+        if n not in self.table:
+            self.table[n] = torch.empty(n, device="cuda")
+        return self.table[n]
+    """,
+    "it is given up by name": """
+        self.table[n] = torch.empty(n, device="cuda")
+        if n == 0:
+            self.table.pop(n)
+    """,
+    "no device memory": """
+        if n not in self.table:
+            self.table[n] = list(range(n))
+            if len(self.table) > self.limit:
+                self.table.popitem(last=False)
+        return self.table[n]
+    """,
+}
+
+
+@pytest.mark.parametrize("body", SPARED.values(), ids=SPARED)
+def test_nothing_is_reported_where_no_graph_loses_anything(body: str) -> None:
+    assert reported(getter(body)) == []
+
+
+def test_a_marked_entry_that_stays_is_not_reported() -> None:
+    program = """
+    import torch
+    from dataclasses import dataclass
+
+    @dataclass
+    class Entry:
+        data: torch.Tensor
+        in_graph: bool = False
+
+    class Cache:
+        def __init__(self):
+            self.table = {}
+
+        def get(self, n):
+            entry = self.table.get(n)
+            if entry is None:
+                self._room()
+                entry = self.table[n] = Entry(torch.empty(n, device="cuda"))
+            if torch.cuda.is_current_stream_capturing():
+                entry.in_graph = True
+            return entry.data
+
+        def _room(self):
+            idle = [key for key, entry in self.table.items() if not entry.in_graph]
+            while idle and len(self.table) >= 8:
+                del self.table[idle.pop()]
+    """
+    assert reported(program) == []
+    assert reported(program.replace("entry.in_graph = True", "entry.data.zero_()")) == ["del self.table[idle.pop()]"]
+
+
+MEMOS = {
+    "@functools.lru_cache": True,
+    "@functools.lru_cache()": True,
+    "@functools.lru_cache(maxsize=16)": True,
+    "@functools.lru_cache(16)": True,
+    "@functools.lru_cache(maxsize=LIMIT)": True,
+    "@functools.lru_cache(maxsize=None)": False,
+    "@functools.lru_cache(None)": False,
+    "@functools.cache": False,
+}
+
+
+@pytest.mark.parametrize(("decorator", "evicts"), MEMOS.items(), ids=MEMOS)
+def test_a_memo_evicts_where_it_has_a_bound(decorator: str, evicts: bool) -> None:
+    program = f"""
+    import functools
+    import torch
+
+    LIMIT = 4
+
+    {decorator}
+    def mask(n):
+        return torch.ones(n, device="cuda")
+    """
+    assert reported(program) == ([decorator] if evicts else [])
+
+
+def test_a_memo_of_one_value_or_of_numbers_is_not_reported() -> None:
+    program = """
+    import functools
+    import torch
+
+    @functools.lru_cache
+    def mask():
+        return torch.ones(4, device="cuda")
+
+    @functools.lru_cache
+    def count(n):
+        return torch.ones(n, device="cuda").numel()
+    """
+    assert reported(program) == []
+
+
+GRAPHS = """
+import torch
+from collections import OrderedDict
+
+class Runner:
+    def __init__(self, model):
+        self.model = model
+        self.graphs = OrderedDict()
+        self.pool = None
+
+    def record(self, x):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph{pool}):
+            out = self.model(x)
+        self.pool = graph.pool()
+        return graph, out
+
+    def run(self, x):
+        if x.shape not in self.graphs:
+            if len(self.graphs) >= 8:
+                {evict}
+            self.graphs[x.shape] = self.record(x)
+        self.graphs[x.shape][0].replay()
+"""
+
+
+def test_a_graph_of_a_shared_pool_that_is_evicted_is_reported() -> None:
+    text = GRAPHS.replace("{pool}", ", pool=self.pool").replace("{evict}", "self.graphs.popitem(last=False)")
+    assert reported(text) == ["self.graphs.popitem(last=False)"]
+
+
+def test_a_graph_with_a_pool_of_its_own_is_not() -> None:
+    text = GRAPHS.replace("{pool}", "").replace("{evict}", "self.graphs.popitem(last=False)")
+    assert reported(text) == []
+
+
+def test_all_graphs_of_a_pool_may_go_together() -> None:
+    text = GRAPHS.replace("{pool}", ", pool=self.pool").replace("{evict}", "self.graphs.clear()")
+    assert reported(text) == []
