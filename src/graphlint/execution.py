@@ -66,6 +66,16 @@ class Event(NamedTuple):
     """From `visit`: the loops around it, outermost first."""
 
 
+class Refusal(NamedTuple):
+    """A `raise` that a behavior can come to, as `visit` shows it."""
+
+    node: b.Leaves
+    guards: tuple[Test, ...]
+    stack: tuple[Frame, ...]
+    caught: tuple[b.Handler, ...]
+    """The handlers around it, outermost first."""
+
+
 Atom: TypeAlias = tuple[str, Place]
 State: TypeAlias = Any
 """Whatever a monitor keeps; it can be hashed."""
@@ -510,7 +520,7 @@ def visit(
     root: Behavior,
     select: Callable[[str], Behavior | None],
     see: Callable[[Event], None],
-    refuse: Callable[[tuple[Test, ...], tuple[Frame, ...]], None] = lambda guards, stack: None,
+    refuse: Callable[[Refusal], None] = lambda refusal: None,
 ) -> bool:
     """Show every event that a behavior can come to, callees included, once for each way of calls; False if cut short.
 
@@ -518,11 +528,12 @@ def visit(
         root: where to begin.
         select: gives the callees' behaviors.
         see: is shown the events.
-        refuse: is shown the tests around every `raise`, and the calls that lead to it.
+        refuse: is shown every `raise`.
     """
     left = MAX_STEPS
     serial = 0
     passing: dict[int, bool] = {}
+    caught: list[b.Handler] = []
 
     def passes(node: Node) -> bool:
         known = passing.get(id(node))
@@ -571,11 +582,13 @@ def visit(
                     guards = (*guards, *implied(item, scope))
                     if isinstance(item, b.Either) and passes(item.then) != passes(item.other):
                         branches = (*branches, Branch(scope.frame(item.span), taken=passes(item.then)))
-            case b.Guarded(lookups=lookups) if lookups:
-                missed = negated(("compare", "in", scope.rebase(lookups), ""))
+            case b.Guarded(lookups=lookups):
+                missed = (negated(("compare", "in", scope.rebase(lookups), "")),) if lookups else ()
+                caught.extend(node.handlers)
                 walk(node.body, scope, guards, branches, loops)
+                del caught[len(caught) - len(node.handlers) :]
                 for handler in node.handlers:
-                    walk(handler.node, scope, (*guards, missed), branches, loops)
+                    walk(handler.node, scope, (*guards, *missed), branches, loops)
                 walk(node.other, scope, guards, branches, loops)
                 walk(node.final, scope, guards, branches, loops)
             case b.Repeat(body=body, other=other):
@@ -602,7 +615,7 @@ def visit(
                         loops,
                     )
             case b.Leaves(kind="raise", span=span):
-                refuse(guards, (*scope.stack, scope.frame(span)))
+                refuse(Refusal(node, guards, (*scope.stack, scope.frame(span)), tuple(caught)))
             case _:
                 for part in b.parts(node):
                     walk(part, scope, guards, branches, loops)

@@ -16,7 +16,7 @@ from graphlint import flow
 from graphlint.behavior import Behavior
 from graphlint.effects import Effect
 from graphlint.evaluate import excludes_capture, implies_capture
-from graphlint.execution import Event, visit
+from graphlint.execution import Event, Refusal, visit
 from graphlint.keeping import Runs, Store, asks_capture, read_by, related
 from graphlint.summaries import Analysis
 from graphlint.values import ELEMENT, Place, Test
@@ -182,9 +182,9 @@ class Growth:
         """
         locks: dict[Place, bool] = {}
 
-        def refuse(guards: tuple[Test, ...], _stack: object) -> None:
-            growing = any(self._compared(guard) for guard in guards)
-            for guard in guards:
+        def refuse(refusal: Refusal) -> None:
+            growing = any(self._compared(guard) for guard in refusal.guards)
+            for guard in refusal.guards:
                 if not asks_capture(guard):
                     for place in _flags(guard):
                         if place != self.place and not related(place, self.place):
@@ -215,7 +215,7 @@ class Growth:
     def _is_bypassed(self) -> bool:
         """Whether a capture is given something else, before the place is looked at."""
         raised: list[Test] = []
-        visit(self.whole, self.analysis.behaviors.built, lambda _: None, lambda guards, _: raised.extend(guards))
+        visit(self.whole, self.analysis.behaviors.built, lambda _: None, lambda each: raised.extend(each.guards))
         for guard in self.event.guards:
             if any(self._is_of(place) for place in read_by(guard)):
                 return False
