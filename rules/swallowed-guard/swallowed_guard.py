@@ -1,0 +1,168 @@
+"""Lets the error of a guard against captures through a broad handler.
+
+The reported place is the `except` line. A suspect's values:
+
+    guard    name of the function that refuses
+    raises   the refusals that end in the handler, one a line: `path:start-end class`, the span being that of the `raise`; the
+             class is a dotted name, or `assert`
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from graphlint import behavior as b
+from graphlint import codemod
+from graphlint.behavior import Behavior
+from graphlint.edits import Fix
+from graphlint.effects import Effect
+from graphlint.evaluate import implies_capture
+from graphlint.execution import Event, Refusal, visit
+from graphlint.findings import MAX_STEPS, Finding, Precision, Step, Suspect
+from graphlint.source import Span
+from graphlint.summaries import Analysis
+
+_LOUD = ("exception", "error", "critical", "fatal", "print_exc", "print_exception", "_exit", "exit")
+_LONGEST = 7
+"""Most calls between a handler and the guard whose error it takes: past them a handler is there for everything."""
+
+
+def suspects(analysis: Analysis) -> Iterator[Suspect]:
+    """Handlers that take a refusal to do something in a capture, and go on."""
+    best: dict[tuple[str, Span], Suspect] = {}
+    for root in analysis.behaviors.all():
+        if "|" in root.key:
+            continue
+        for node in b.walk(root.node):
+            if isinstance(node, b.Guarded) and node.handlers:
+                for suspect in _in_try(analysis, root, node):
+                    best.setdefault((suspect.path, suspect.at), suspect)
+    yield from (best[place] for place in sorted(best))
+
+
+def _in_try(analysis: Analysis, root: Behavior, node: b.Guarded) -> Iterator[Suspect]:
+    guards = _guards(analysis, root, node)
+    for handler in node.handlers:
+        taken = [guard for guard in guards if handler is _taker(analysis, guard, node.handlers)]
+        if taken and not _is_meant(analysis, handler, taken) and not _raises(analysis, root, handler):
+            yield _suspect(analysis, root, handler, taken)
+
+
+def _guards(analysis: Analysis, root: Behavior, node: b.Guarded) -> list[Refusal]:
+    """Refusals under a capture that leave the body of a `try`; none where the capture itself begins there."""
+    found: list[Refusal] = []
+    captures: list[Event] = []
+
+    def see(event: Event) -> None:
+        if isinstance(event.node, b.Happens) and event.node.effect is Effect.CAPTURE:
+            captures.append(event)
+
+    def refuse(refusal: Refusal) -> None:
+        leaves = not any(_catches(analysis, handler, _error(analysis, refusal)) for handler in refusal.caught)
+        if leaves and len(refusal.stack) <= _LONGEST and any(map(implies_capture, refusal.guards)):
+            found.append(refusal)
+
+    visit(replace(root, node=node.body), analysis.behaviors.built, see, refuse)
+    return [] if captures else found
+
+
+def _taker(analysis: Analysis, guard: Refusal, handlers: Sequence[b.Handler]) -> b.Handler | None:
+    return next((handler for handler in handlers if _catches(analysis, handler, _error(analysis, guard))), None)
+
+
+def _error(analysis: Analysis, refusal: Refusal) -> str:
+    """Class of what is raised; empty where nobody can tell."""
+    if refusal.node.raises:
+        return refusal.node.raises
+    source = analysis.project.functions[refusal.stack[-1].function].module.source
+    return "AssertionError" if source.text(refusal.stack[-1].span).startswith("assert") else ""
+
+
+def _catches(analysis: Analysis, handler: b.Handler, error: str) -> bool:
+    return handler.everything or not handler.types or any(name in _ancestors(analysis, error) for name in handler.types)
+
+
+def _ancestors(analysis: Analysis, error: str) -> set[str]:
+    """The class of an error and all that it derives from, by dotted names."""
+    found = set(analysis.project.mro(error)) if error else set()
+    for name in tuple(found):
+        builtin = getattr(builtins, name.removeprefix("builtins."), None)
+        if isinstance(builtin, type) and issubclass(builtin, BaseException):
+            found |= {each.__name__ for each in builtin.__mro__}
+    return found | {"Exception", "BaseException"}
+
+
+def _is_meant(analysis: Analysis, handler: b.Handler, guards: Sequence[Refusal]) -> bool:
+    """Whether a handler names the guard's own class, which nothing else is raised as."""
+    own = {error for guard in guards if (error := _error(analysis, guard)) in analysis.project.classes}
+    return bool(own) and own <= set(handler.types)
+
+
+def _raises(analysis: Analysis, root: Behavior, handler: b.Handler) -> bool:
+    """Whether a handler lets an error out, if only sometimes: somebody has thought of it."""
+    found: list[Refusal] = []
+    visit(replace(root, node=handler.node), analysis.behaviors.built, lambda _: None, found.append)
+    return any(len(refusal.stack) == 1 for refusal in found)
+
+
+def _is_loud(root: Behavior, handler: b.Handler) -> bool:
+    """Whether a handler reports the error as one."""
+    return any(label.rpartition(".")[2] in _LOUD for label, span in root.unresolved if handler.span.contains(span))
+
+
+def _suspect(analysis: Analysis, root: Behavior, handler: b.Handler, guards: Sequence[Refusal]) -> Suspect:
+    entry = analysis.project.functions[root.function]
+    source = entry.module.source
+    first = min(guards, key=lambda guard: len(guard.stack))
+    steps: list[Step] = []
+    for frame in first.stack[:-1]:
+        module = analysis.project.functions[frame.function].module.source
+        text = " ".join(module.text(frame.span).split())[:60]
+        steps.append(Step(module.path, frame.span, "call", f"the body of the try calls {text}"))
+    frame = first.stack[-1]
+    module = analysis.project.functions[frame.function].module.source
+    text = " ".join(module.text(frame.span).split())[:60]
+    steps.append(
+        Step(module.path, frame.span, Effect.IS_CAPTURING.value, f"refuses while a stream is captured: {text}")
+    )
+    start = handler.span.start
+    at = Span(start, source.content.find(b":", _types_end(source.content, handler)) + 1 or handler.span.end)
+    steps = [*steps[-(MAX_STEPS - 1) :], Step(source.path, at, "handler", "and the error ends here")]
+    raises = []
+    for guard in guards:
+        where = guard.stack[-1]
+        path = analysis.project.functions[where.function].module.source.path
+        raises.append(f"{path}:{where.span.start}-{where.span.end} {_error(analysis, guard)}")
+    values = {"guard": frame.function.rpartition(".")[2], "raises": "\n".join(dict.fromkeys(raises))}
+    if values["guard"] == "__init__":
+        values["guard"] = frame.function.split(".")[-2]
+    precision = Precision.LOW if _is_loud(root, handler) else None
+    return Suspect("swallowed-guard", source.path, entry.facts.span, at, tuple(steps), values, None, precision)
+
+
+def _types_end(content: bytes, handler: b.Handler) -> int:
+    """Where the header of a handler can end at the earliest: its colon is the first one outside of brackets."""
+    depth = 0
+    for offset in range(handler.span.start, handler.span.end):
+        byte = content[offset : offset + 1]
+        depth += (byte in b"([{") - (byte in b")]}")
+        if byte == b":" and depth == 0:
+            return offset
+    return handler.span.start
+
+
+# ------------------------------------------------------------------------------------------------------------------ fix
+
+
+def confirm(suspect: Suspect, module: codemod.Module) -> Finding | None:
+    """The finding, unless the reported place is no statement any more."""
+    if module.tree(suspect.function).statement(suspect.at) is None:
+        return None
+    return codemod.confirmed(suspect, module)
+
+
+def fix(finding: Finding, modules: codemod.Modules) -> Fix | None:
+    """None yet."""
+    return None
