@@ -211,9 +211,7 @@ class Analysis:
         found: set[str] = set()
         for each in self.behaviors.all():
             for node in b.walk(each.node):
-                if isinstance(node, b.Either):
-                    found |= _atoms(node.test)
-                elif isinstance(node, b.Leaves) and node.test is not None:
+                if isinstance(node, b.Either) or (isinstance(node, b.Leaves) and node.test is not None):
                     found |= _atoms(node.test)
                 elif isinstance(node, b.Repeat):
                     found |= {_last(place) for place in node.over}
@@ -466,7 +464,7 @@ class Analysis:
             if key in found or key not in everything:
                 continue
             found.add(key)
-            waiting += [c for n in b.walk(everything[key].node) if isinstance(n, b.Calls) for c in n.behaviors]
+            waiting += b.called_inside(everything[key].node)
         return frozenset(found)
 
     @cached_property
@@ -486,7 +484,7 @@ class Analysis:
                     continue
                 seen.add(key)
                 read |= everything[key].reads
-                waiting += [c for n in b.walk(everything[key].node) if isinstance(n, b.Calls) for c in n.behaviors]
+                waiting += b.called_inside(everything[key].node)
             function = self.project.functions[each.function]
             owners = {function.owner or f"mod:{function.module.name}"}
             for node in b.walk(each.node):
@@ -511,7 +509,8 @@ class Analysis:
         for key in self.captured:
             root = self.effectful.get(key)
             if root is None or not any(
-                isinstance(node, b.Touches) and "tensor" in node.tags and node.slot is not None for node in b.walk(root.node)
+                isinstance(node, b.Touches) and "tensor" in node.tags and node.slot is not None
+                for node in b.walk(root.node)
             ):
                 continue  # what its callees keep is told of them
             kept = found.setdefault(key, {})
@@ -541,8 +540,7 @@ class Analysis:
             shared = self._kept_in_capture.get(key, {}).items()
             result.update((slot, place) for slot, place in shared if place[0].startswith(("class:", "mod:")))
             behavior = self.effectful.get(key)
-            nodes = b.walk(behavior.node) if behavior is not None else ()
-            waiting += [callee for node in nodes if isinstance(node, b.Calls) for callee in node.behaviors]
+            waiting += b.called_inside(behavior.node) if behavior is not None else ()
         return result
 
     def releaser(self, slot: Slot) -> str | None:
@@ -671,10 +669,23 @@ def _first(project: Project, vocabulary: Vocabulary) -> Iterator[str]:
     ]
     owners = {entry.owner for entry in found if entry.owner is not None}
     modules = {entry.module.name for entry in found if entry.owner is None}
+    libraries = {name for name, entries in vocabulary.calls.items() if any(each.makes == "memory" for each in entries)}
+    makers = {
+        module.name: frozenset(
+            alias
+            for alias, symbol in module.scope.items()
+            if symbol.kind == "import" and vocabulary.canonical(symbol.name) in libraries
+        )
+        for module in project.modules.values()
+    }
     keepers = {
         entry.name: entry.owner
         for entry in project.functions.values()
-        if entry.facts.qualname != MODULE and keeps_memory(entry.module.source.content[slice(*entry.facts.span)])
+        if entry.facts.qualname != MODULE
+        and (
+            keeps_memory(entry.module.source.content[slice(*entry.facts.span)])
+            or not makers.get(entry.module.name, frozenset()).isdisjoint(entry.facts.words)
+        )
     }
     owners |= {owner for owner in keepers.values() if owner is not None}
     for entry in project.functions.values():
