@@ -71,6 +71,8 @@ class Calls(NamedTuple):
     span: Span
     id: str
     """Names the result in tests of it."""
+    outside: bool = False
+    """They run outside of the capture, whatever captures here."""
 
 
 class Order(NamedTuple):
@@ -149,9 +151,7 @@ class Within(NamedTuple):
     span: Span
 
 
-Node: TypeAlias = (
-    Happens | Touches | Calls | Order | Either | Repeat | Each | Guarded | Leaves | Yields | Within
-)
+Node: TypeAlias = Happens | Touches | Calls | Order | Either | Repeat | Each | Guarded | Leaves | Yields | Within
 
 NOTHING = Order(())
 
@@ -210,6 +210,11 @@ def walk(node: Node) -> Iterator[Node]:
     yield node
     for part in parts(node):
         yield from walk(part)
+
+
+def called_inside(node: Node) -> list[str]:
+    """Keys of the behaviors that a node calls and that run inside the capture that it runs in."""
+    return [key for each in walk(node) if isinstance(each, Calls) and not each.outside for key in each.behaviors]
 
 
 def falls_through(node: Node) -> bool:

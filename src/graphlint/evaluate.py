@@ -114,6 +114,7 @@ class Behaviors:
         self._aliases: dict[str, dict[str, str]] = {}
         self._locals: dict[str, dict[str, list[tuple[Expr, str]]]] = {}
         self._busy: set[object] = set()
+        self._outside: dict[str, bool] = {}
         self._depth = 0
         self.closures: dict[str, _Frame] = {}
         self.candidates: set[str] | None = None
@@ -168,6 +169,23 @@ class Behaviors:
             isinstance(node, b.Touches) and node.fresh and node.places and node.places[0][0] == me
             for node in b.walk(built.node)
         )
+
+    def runs_outside(self, name: str) -> bool:
+        """Whether a decorator has a function run outside of the capture that calls it."""
+        known = self._outside.get(name)
+        if known is None:
+            known = self._outside[name] = any(map(self.vocabulary.decorated, self._decorators(name)))
+        return known
+
+    def _decorators(self, name: str) -> Iterator[list[str]]:
+        """Canonical names of what decorates a function."""
+        entry = self.project.functions[name]
+        for decorator in entry.facts.decorators:
+            while isinstance(decorator, flow.Call):
+                decorator = decorator.callee
+            dotted = self.project.dotted(entry.module, decorator)
+            if dotted is not None:
+                yield [self.vocabulary.canonical(self.project.resolve(dotted).name)]
 
     def is_built(self, name: str) -> bool:
         return name in self._built
@@ -510,7 +528,9 @@ def _kept(bound: Bound, me: str) -> Bound:
 
     receiver = lasting(bound.receiver) if bound.receiver is not None else None
     args = tuple(map(lasting, bound.args))
-    return Bound(bound.function, receiver, args, tuple((name, lasting(value)) for name, value in bound.keywords))
+    return bound._replace(
+        receiver=receiver, args=args, keywords=tuple((name, lasting(value)) for name, value in bound.keywords)
+    )
 
 
 def _over(bound: Bound, instance: Value) -> Bound:
@@ -524,7 +544,9 @@ def _over(bound: Bound, instance: Value) -> Bound:
 
     receiver = over(bound.receiver) if bound.receiver is not None else None
     args = tuple(map(over, bound.args))
-    return Bound(bound.function, receiver, args, tuple((name, over(value)) for name, value in bound.keywords))
+    return bound._replace(
+        receiver=receiver, args=args, keywords=tuple((name, over(value)) for name, value in bound.keywords)
+    )
 
 
 def _starts_empty(value: Expr) -> bool:
@@ -1957,6 +1979,10 @@ class _Frame:
         """A call: what a vocabulary says of it, then what its body does, then what its name says."""
         span = expr.span
         names = self.names_of(callee)
+        if self.vocabulary.decorated(names):
+            functions = args[0].calls if args else ()  # without one, these are options: its result decorates
+            decorator = Symbol("external", names[0]) if not functions else None
+            return Value(calls=tuple(each._replace(outside=True) for each in functions), symbol=decorator)
         known = self.vocabulary.called(names)
         external = self.effects(known, callee, receiver, args, keywords, expr) if known else None
         if callee.calls:
@@ -2327,10 +2353,11 @@ class _Frame:
                     self.all.given.add((bound.function, param))
                 if "stream" in value.tags:
                     self.all.streams.add((bound.function, param))
-        if self.in_capture:
+        outside = any(bound.outside or self.all.runs_outside(bound.function) for bound in bounds)
+        if self.in_capture and not outside:
             self.captured_calls.update(keys)
         identity = f"{self.entry.name}@{span.start}"
-        self.emit(b.Calls(tuple(keys), tuple(merged.items()), span, identity))
+        self.emit(b.Calls(tuple(keys), tuple(merged.items()), span, identity, outside))
         result = union(results)
         if external is not None and external.test is not None:
             return external

@@ -100,6 +100,7 @@ Monitor: TypeAlias = Callable[[State, Event, Config], "tuple[State, Effect] | No
 Outcome: TypeAlias = dict[str, list[Config]]
 """Configurations by how control left: next, return, raise, break, continue."""
 
+CAPTURED: Atom = ("capturing", ())
 RESULT: Place = ("<result>",)
 """Stands for what a returning function returned."""
 
@@ -292,7 +293,7 @@ class Execution:
             event = Event(node, places, scope.rebase(node.pool), stack)
             moved = self.monitor(config.state, event, config)
             if _switches_capture(node):
-                config = _learn(config, ("capturing", ()), node.effect is Effect.CAPTURE)
+                config = _learn(config, CAPTURED, node.effect is Effect.CAPTURE)
                 if node.effect is Effect.CAPTURE:
                     config = _learn(config, ("device", ()), True)
             if moved is None:
@@ -419,13 +420,18 @@ class Execution:
             stack = (*scope.stack, scope.frame(node.span))
             inner = _Scope(built, bindings, stack, self._serial, body, aliases=scope.aliases)
             inner.returns(node, scope)
-            result = self._node(built.node, inner, [_forget(config, RESULT) for config in configs])
+            entering = [_forget(config, RESULT) for config in configs]
+            if node.outside:
+                entering = [_learn(config, CAPTURED, False) for config in entering]
+            result = self._node(built.node, inner, entering)
             ended = [*result.pop("next", []), *result.pop("return", [])]
             atom = ("returned", (node.id,))
             known = []
             for config in ended:
                 value = config.fact(("true", RESULT))
                 config = inner.left(config)
+                if node.outside:
+                    config = _as_before(config, configs)
                 known.append(_learn(config, atom, value) if value is not None else _without(config, atom))
             _add(out, {"next": known})
             for kind in ("raise", "break", "continue"):
@@ -486,7 +492,7 @@ class Execution:
                     return configs, configs
                 root = places[0]
                 if root[0] in ("!capturing", "!eager") and kind == "true":
-                    yes, no = self._ask(("capturing", ()), configs, learn=True)
+                    yes, no = self._ask(CAPTURED, configs, learn=True)
                     return (yes, no) if root[0] == "!capturing" else (no, yes)
                 if root[0].startswith("!") and len(root) == 1:
                     truth = {
@@ -564,9 +570,7 @@ def visit(
                     scope.behavior.function.endswith(".__init__") and bool(node.places) and node.places[0][0] == "$self"
                 )
                 stack = (*scope.stack, scope.frame(node.span))
-                event = Event(
-                    node, scope.rebase(node.places), (), stack, guards=guards, branches=branches, loops=loops
-                )
+                event = Event(node, scope.rebase(node.places), (), stack, guards=guards, branches=branches, loops=loops)
                 if isinstance(node, b.Touches):
                     see(event._replace(in_constructor=made, value_places=scope.rebase(node.value_places)))
                 else:
@@ -672,6 +676,13 @@ def _learn(config: Config, atom: Atom, value: bool) -> Config:
     elif kind.startswith("=") and value:  # it equals this, so it equals no other
         facts = frozenset((known, v) for known, v in facts if known[1] != place or known == atom)
     return Config(config.state, facts, config.trace)
+
+
+def _as_before(config: Config, before: Sequence[Config]) -> Config:
+    """What is known of the capture again, after a call that ran outside of it."""
+    known = {each.fact(CAPTURED) for each in before}
+    value = known.pop() if len(known) == 1 else None
+    return _without(config, CAPTURED) if value is None else _learn(config, CAPTURED, value)
 
 
 def _without(config: Config, atom: Atom) -> Config:

@@ -21,7 +21,7 @@ class Item(NamedTuple):
     file: str
     row: int
     kind: str
-    """call, with, alias or lifecycle; store and released-by for the further names of an effect."""
+    """call, with, decorator, alias, object or lifecycle; store and released-by for the further names of an effect."""
     name: str
     says: str
     """What is said of it, in the words of the file."""
@@ -66,13 +66,17 @@ def _items(document: Document) -> Iterator[Item]:
         Item(file, document.row("aliases", name), "alias", name, other)
         for name, other in document.get("aliases", {}).items()
     ]
+    found += [
+        Item(file, document.row("objects", name), "object", name, other)
+        for name, other in document.get("objects", {}).items()
+    ]
     for index, effect in enumerate(document.get("effect", ())):
         says = _says(effect)
         found += [
             Item(file, document.row("effect", index, "calls", number), "call", name, says)
             for number, name in enumerate(effect.get("calls", ()))
         ]
-        for key in ("call", "with", "store", "released-by"):
+        for key in ("call", "with", "decorator", "store", "released-by"):
             if key in effect:
                 found.append(Item(file, document.row("effect", index, key), key, effect[key], says))
     found += [

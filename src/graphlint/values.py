@@ -94,6 +94,8 @@ class Bound(NamedTuple):
     receiver: Value | None
     args: tuple[Value, ...] = ()
     keywords: tuple[tuple[str, Value], ...] = ()
+    outside: bool = False
+    """A decorator has it run outside of the capture."""
 
 
 @dataclass(frozen=True)

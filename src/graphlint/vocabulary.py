@@ -22,6 +22,10 @@ Format of a file (unknown keys are errors, with file and row):
     released-by = "a.b.Class.method"   what gives it up
     scope = "process"                  instance | class | process: whose memory
 
+    [[effect]]
+    decorator = "a.b.eager"            a decorator: calls of what it decorates
+    does = "capture_end"               run outside of the capture, whatever captures around them
+
     [[effect]]                         a registry that hands out buffers
     call = "a.b.Arena.get"
     does = "ws_get"
@@ -173,6 +177,7 @@ class Vocabulary:
 
     calls: dict[str, list[Entry]] = field(default_factory=dict)
     contexts: dict[str, list[Entry]] = field(default_factory=dict)
+    decorators: dict[str, list[Entry]] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     objects: dict[str, str] = field(default_factory=dict)
     """Variable to the class of what it holds."""
@@ -202,6 +207,10 @@ class Vocabulary:
     def entered(self, names: Iterable[str]) -> list[Entry]:
         """What is known of a with-block of something that has these canonical names."""
         return self._matching(self.contexts, names)
+
+    def decorated(self, names: Iterable[str]) -> list[Entry]:
+        """What is known of a decorator that has these canonical names."""
+        return self._matching(self.decorators, names)
 
     def object(self, name: str) -> str | None:
         """The class of what a variable holds, where it is known."""
@@ -243,7 +252,7 @@ class Vocabulary:
         """
         if self._suffixes is None:
             self._suffixes = {}
-            for known in (*self.calls, *self.contexts, *self.lifecycles):
+            for known in (*self.calls, *self.contexts, *self.decorators, *self.lifecycles):
                 parts = known.split(".")
                 for i in range(1, len(parts) - 1):
                     ending = ".".join(parts[i:])
@@ -256,7 +265,7 @@ class Vocabulary:
 
     def tokens(self) -> frozenset[bytes]:
         """Last words of all names: a file without any of them has no effect of its own."""
-        names = (*self.calls, *self.contexts, *self.aliases)
+        names = (*self.calls, *self.contexts, *self.decorators, *self.aliases)
         return frozenset(name.rpartition(".")[2].encode() for name in names)
 
     def add(self, document: Document) -> None:
@@ -271,7 +280,8 @@ class Vocabulary:
         self.objects.update(document.get("objects", {}))
         for index, item in enumerate(document.get("effect", ())):
             for entry in _entries(document, index, item):
-                (self.contexts if "with" in item else self.calls).setdefault(entry.name, []).append(entry)
+                known = self.contexts if "with" in item else self.decorators if "decorator" in item else self.calls
+                known.setdefault(entry.name, []).append(entry)
         for name, expression in document.get("lifecycle", {}).items():
             self.lifecycles[name] = (expression, document)
         self._canonical.clear()
@@ -283,6 +293,7 @@ _EFFECT = Table(
         "call": str,
         "calls": ListOf(str),
         "with": str,
+        "decorator": str,
         "does": OneOf(tuple(effect.value for effect in Effect)),
         "makes": str,
         "of": str,
@@ -321,14 +332,16 @@ _NAMES = Table(
 
 
 def _entries(document: Document, index: int, item: Mapping[str, Any]) -> Iterator[Entry]:
-    if len({"call", "calls", "with"}.intersection(item)) != 1:
-        raise document.error("an effect needs one of 'call', 'calls' and 'with'", "effect", index)
+    if len({"call", "calls", "with", "decorator"}.intersection(item)) != 1:
+        raise document.error("an effect needs one of 'call', 'calls', 'with' and 'decorator'", "effect", index)
     if ("does" in item) == ("makes" in item):
         raise document.error("an effect needs one of 'does' and 'makes'", "effect", index)
     makes = item.get("makes")
     if makes is not None and makes not in _KINDS and not makes.startswith(_PREFIXES):
         raise document.error(f"'makes' must be one of {', '.join((*_KINDS, *_PREFIXES))}", "effect", index, "makes")
-    for name in item.get("calls") or [item.get("call") or item["with"]]:
+    if "decorator" in item and item.get("does") != Effect.CAPTURE_END.value:
+        raise document.error(f"a decorator can only do {Effect.CAPTURE_END.value!r}", "effect", index)
+    for name in item.get("calls") or [item[key] for key in ("call", "with", "decorator") if key in item]:
         yield Entry(
             name,
             Effect(item["does"]) if "does" in item else None,
