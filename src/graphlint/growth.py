@@ -140,7 +140,7 @@ class Growth:
     def is_handled(self, runs: Runs) -> bool:
         """Whether nobody is left with the address of memory that is gone."""
         return (
-            self._is_kept()
+            bool(self.kept)
             or self._is_locked(runs)
             or self._is_bypassed()
             or self._follows_graph_death()
@@ -148,23 +148,24 @@ class Growth:
             or self._is_kept_by_consumers(runs)
         )
 
-    def _is_kept(self) -> bool:
-        """Whether what was there is put into something else that outlives the function."""
-        kept = False
+    @cached_property
+    def kept(self) -> tuple[Event, ...]:
+        """Where what was there is put into something else that outlives the function."""
+        found: list[Event] = []
         same = {place for guard in self.event.guards for place in self._identical(guard)}
 
         def see(event: Event) -> None:
-            nonlocal kept
             node = event.node
             if not isinstance(node, b.Touches) or node.how != "add" or not event.places:
                 return
             into = event.places[0]
             outlives = len(into) > 1 or not into[0].startswith(_LOCAL)
             if outlives and not related(into, self.place):
-                kept = kept or any(p[: len(self.held)] == self.held or p in same for p in event.value_places)
+                if any(place[: len(self.held)] == self.held or place in same for place in event.value_places):
+                    found.append(event)
 
         visit(self.whole, self.analysis.behaviors.built, see)
-        return kept
+        return tuple(found)
 
     def _identical(self, test: Test) -> Iterator[Place]:
         """Places that a test says are the same object as what is replaced."""

@@ -1,0 +1,82 @@
+"""Reports lists of replaced memory that are never emptied, although the graphs that could read it are reset.
+
+A suspect's values:
+
+    place    the list, as the message names it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from graphlint import behavior as b
+from graphlint import codemod
+from graphlint.edits import Fix
+from graphlint.effects import Effect
+from graphlint.execution import Event
+from graphlint.findings import Finding, Step, Suspect
+from graphlint.growth import Growth, growths
+from graphlint.keeping import Runs, stores
+from graphlint.source import Span
+from graphlint.summaries import Analysis
+from graphlint.typestate import place_text, step
+
+_TAKES = ("pop", "drop", "clear")
+
+
+def suspects(analysis: Analysis) -> Iterator[Suspect]:
+    """Places that keep memory for graphs which these files capture and reset, and never give any back."""
+    deaths = [
+        (root, node)
+        for root in analysis.roots()
+        for node in b.walk(root.node)
+        if isinstance(node, b.Happens) and node.effect is Effect.GRAPH_DEATH and not node.by_name
+    ]
+    if not deaths:
+        return
+    found = stores(analysis)
+    best: dict[tuple[str, Span], Suspect] = {}
+    for growth in growths(analysis, found, Runs(analysis, found)):
+        for event in growth.kept if growth.is_captured else ():
+            if not _is_emptied(analysis, event):
+                suspect = _suspect(analysis, growth, event, deaths[0])
+                best.setdefault((suspect.path, suspect.at), suspect)
+    yield from (best[place] for place in sorted(best))
+
+
+def _is_emptied(analysis: Analysis, event: Event) -> bool:
+    """Whether something takes from a container, or makes it anew, after its making."""
+    name = event.places[0][-1]
+    for each in analysis.behaviors.all():
+        makes = each.function.endswith((".__init__", ".__post_init__", "<module>"))
+        for node in b.walk(each.node):
+            if not isinstance(node, b.Touches) or not any(place[-1] == name for place in node.places):
+                continue
+            if node.how in _TAKES or (node.how == "write" and not makes):
+                return True
+    return False
+
+
+def _suspect(analysis: Analysis, growth: Growth, event: Event, death: tuple[b.Behavior, b.Happens]) -> Suspect:
+    frame = event.stack[-1]
+    entry = analysis.project.functions[frame.function]
+    killer, reset = death
+    module = analysis.project.functions[killer.function].module.source
+    steps = (
+        step(analysis, event._replace(effect=Effect.WS_ALLOC), len(event.stack) - 1),
+        Step(module.path, reset.span, Effect.GRAPH_DEATH.value, f"graphs die: {reset.label}"),
+    )
+    values = {"place": place_text(event.places[0], analysis, growth.root)}
+    return Suspect("unbounded-retention", entry.module.source.path, entry.facts.span, frame.span, steps, values)
+
+
+def confirm(suspect: Suspect, module: codemod.Module) -> Finding | None:
+    """The finding, unless the reported place is no statement any more."""
+    if module.tree(suspect.function).statement(suspect.at) is None:
+        return None
+    return codemod.confirmed(suspect, module)
+
+
+def fix(finding: Finding, modules: codemod.Modules) -> Fix | None:
+    """None: who resets the last graph that may read the list is for its owner to say."""
+    return None
