@@ -119,7 +119,7 @@ def test_a_syntax_error_fails_and_newer_syntax_does_not(run: Run) -> None:
 def test_no_python_file_is_a_warning(run: Run) -> None:
     done = run("check", ".")
     assert (done.code, done.out) == (0, "")
-    assert done.err.startswith("warning: no Python file found under the given paths\n")
+    assert done.err.startswith("warning: no Python or C++ file found under the given paths\n")
 
 
 @pytest.mark.parametrize(

@@ -18,13 +18,15 @@ from graphlint.edits import Applicability, Fix
 from graphlint.files import Selection
 from graphlint.findings import Finding, Precision, Severity, Suspect
 from graphlint.rule import Rule
-from graphlint.source import Source, Span
+from graphlint.source import CPP, Source, Span
 from graphlint.syntax import ParseError
 from graphlint.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from graphlint import summaries
+    from graphlint.cpp import Joined
     from graphlint.facts import Facts
+    from graphlint.native import Native
     from graphlint.project import Project
     from graphlint.suppress import Pragma
 
@@ -46,7 +48,7 @@ class Inputs:
 
     selection: Selection
     sources: Mapping[str, Source]
-    """The files that can matter, by path."""
+    """The Python files that can matter, by path."""
     others: Mapping[str, Source]
     """Files that cannot matter, and are looked at for their syntax alone: a broken one must not pass in silence.
 
@@ -55,6 +57,8 @@ class Inputs:
     unreadable: tuple[str, ...]
     settings: Settings
     vocabulary: Vocabulary
+    native: Native | None = None
+    """The C++ files, if there are any to look at."""
     facts: dict[Source, Facts | ParseError] = field(default_factory=dict, compare=False)
     """What was parsed before: a fix changes few of the files that are judged again after it."""
 
@@ -72,7 +76,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Analysis:
-    """What the analysis says before any rule has looked at the syntax."""
+    """What the analysis of Python says before any rule has looked at the syntax."""
 
     suspects: Mapping[str, Sequence[Suspect]] = field(default_factory=dict)
     """By rule."""
@@ -123,9 +127,14 @@ def judge(inputs: Inputs, rules: Sequence[Rule]) -> Report:
     reported = frozenset(inputs.selection.report)
     analysis = analyse(inputs, rules)
     warnings: list[str] = []
-    found = [finding for finding in _confirmed(analysis, inputs, rules, warnings) if finding.path in reported]
-    findings = list(_unsuppressed(found, inputs, warnings))
     sources = {**{path: Source(path, b"") for path in inputs.unreadable}, **inputs.others, **inputs.sources}
+    confirmed = list(_confirmed(analysis, inputs, rules, warnings))
+    if inputs.native is not None:
+        sources |= inputs.native.sources
+        confirmed += inputs.native.findings(rules, preview=inputs.settings.preview)
+        warnings += inputs.native.warnings
+    found = [finding for finding in confirmed if finding.path in reported]
+    findings = list(_unsuppressed(found, sources, inputs.settings, warnings))
     for problem in analysis.problems:
         if problem.path in reported:
             findings.append(problem)
@@ -188,17 +197,24 @@ def _honest(fix: Fix, sources: Mapping[str, Source]) -> Fix:
     return replace(fix, applicability=Applicability.UNSAFE, conditions=conditions)
 
 
-def _unsuppressed(findings: Sequence[Finding], inputs: Inputs, warnings: list[str]) -> Iterator[Finding]:
-    """The findings that neither a comment nor `per-file-ignores` silences."""
-    if not findings:
-        return
-    from graphlint.suppress import pragmas
+def _pragmas(source: Source) -> Sequence[Pragma]:
+    """The comments of a file that are addressed to this tool."""
+    if source.path.endswith(CPP):
+        from graphlint.cpp import pragmas
+    else:
+        from graphlint.suppress import pragmas
+    return pragmas(source)
 
+
+def _unsuppressed(
+    findings: Sequence[Finding], sources: Mapping[str, Source], settings: Settings, warnings: list[str]
+) -> Iterator[Finding]:
+    """The findings that neither a comment nor `per-file-ignores` silences."""
     for path in sorted({finding.path for finding in findings}):
-        words = ignored_in(path, inputs.settings)
+        words = ignored_in(path, settings)
         silent = {rule.name for rule in registry.select(select=words)} if words else set()
         meant: list[tuple[Pragma, set[str]]] = []
-        for pragma in pragmas(inputs.sources[path]):
+        for pragma in _pragmas(sources[path]):
             names: set[str] = set()
             if pragma.error is not None:
                 warnings.append(f"{path}:{pragma.row}: warning: {pragma.error}")
@@ -241,23 +257,58 @@ def read(
     """
     unsaved = {files.shown(path): content for path, content in unsaved.items()}
     words = vocabulary.load(settings.vocabulary)
-    search = partial(files.project_files, paths, settings, unsaved, force_exclude=force_exclude)
+    suffixes = files.PYTHON + CPP
+    search = partial(files.project_files, paths, settings, unsaved, suffixes, force_exclude=force_exclude)
     selection = search(enough=sieve.FEW)
-    given = list(_read(selection.report, unsaved)) if len(selection.report) <= sieve.FEW else []
+    report, reported_native = _by_language(selection.report)
+    context, _ = _by_language(selection.context)
+    given = list(_read(report, unsaved)) if len(report) <= sieve.FEW else []
+    is_few = len(context) <= sieve.FEW
+    everything = list(_read(context, unsaved)) if is_few else []
+    if is_few:
+        matters = whole or sieve.concern(everything, words)
+    else:
+        matters = whole or (bool(report) and (not given or bool(sieve.mention(given, words))))
+    if selection.is_cut and (matters or reported_native):
+        selection = search()
+    context, around = _by_language(selection.context)
+    native = None
+    if around and (matters or reported_native):
+        from graphlint.native import Native
+
+        native = Native(_read(around, unsaved))
     matter: Sequence[Source] = ()
-    if len(selection.context) <= sieve.FEW:
-        everything = list(_read(selection.context, unsaved))
-        if whole or sieve.concern(everything, words):
-            matter = everything
-    elif whole or not given or sieve.mention(given, words):
-        if selection.is_cut:
-            selection = search()
-        matter = sieve.mention(_read(selection.context, unsaved), words)
+    if matters:
+        matter = everything if is_few else _mentioning(_read(context, unsaved), words, native)
     sources = {source.path: source for source in matter}
     others = {source.path: source for source in given if source.path not in sources}
-    unread = (path for path in selection.report if path not in sources and path not in others)
-    unreadable = tuple(path for path in unread if not os.access(path, os.R_OK))
-    return Inputs(selection, sources, others, unreadable, settings, words)
+    known = {**sources, **others, **(native.sources if native is not None else {})}
+    unreadable = tuple(path for path in selection.report if path not in known and not os.access(path, os.R_OK))
+    return Inputs(
+        selection,
+        sources,
+        others,
+        unreadable,
+        settings,
+        words,
+        native if native is not None and native.sources else None,
+    )
+
+
+def _by_language(paths: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """Files of Python, and of C++."""
+    return [path for path in paths if not path.endswith(CPP)], [path for path in paths if path.endswith(CPP)]
+
+
+def _mentioning(sources: Iterator[Source], words: Vocabulary, native: Native | None) -> Sequence[Source]:
+    """The files of a large project that can matter: by what they mention, or as they call C++ that does."""
+    if native is None or not native.effects:
+        return sieve.mention(sources, words)
+    everything = list(sources)
+    calls = [effect.call.split(".") for effect in native.effects]
+    calling = sieve.mentioning(everything, [(call[-1], call[-2]) for call in calls if len(call) > 1])
+    chosen = {each.path for each in (*sieve.mention(everything, words), *calling)}
+    return [each for each in everything if each.path in chosen]
 
 
 def _read(paths: Sequence[str], unsaved: Mapping[str, bytes]) -> Iterator[Source]:
@@ -283,14 +334,38 @@ def analyse(inputs: Inputs, rules: Sequence[Rule]) -> Analysis:
     suspects: dict[str, list[Suspect]] = {rule.name: [] for rule in rules}
     unresolved: list[str] = []
     if inputs.sources:
-        from graphlint import summaries
-
         for each in projects(inputs):
-            analysis = summaries.analyse(each, inputs.vocabulary)
+            analysis, joined = _analysed(each, inputs)
             for rule in rules:
-                suspects[rule.name] += _suspects(analysis, rule)
+                suspects[rule.name] += _crossed(_suspects(analysis, rule), joined)
             unresolved += _unresolved(analysis)
     return Analysis(suspects, list(_problems(inputs)), sorted(unresolved))
+
+
+def _analysed(project: Project, inputs: Inputs) -> tuple[summaries.Analysis, Sequence[Joined]]:
+    """The analysis of a project, and what it calls in C++.
+
+    Where C++ has bound something that matters, a first look tells which variables of Python keep its objects.
+    """
+    from graphlint import summaries
+
+    if inputs.native is None or not inputs.native.effects:
+        return summaries.analyse(project, inputs.vocabulary), ()
+    from graphlint import cpp
+    from graphlint.native import extended
+
+    own, effects = inputs.settings.vocabulary, inputs.native.effects
+    joined = cpp.kept_by(effects, summaries.analyse(project, extended(own, (each.entry() for each in effects))))
+    return summaries.analyse(project, extended(own, (each.entry for each in joined))), joined
+
+
+def _crossed(suspects: Iterator[Suspect], joined: Sequence[Joined]) -> Iterator[Suspect]:
+    """Suspects whose paths begin in C++ where what they are about does."""
+    if not joined:
+        return suspects
+    from graphlint.cpp import crossed
+
+    return (crossed(suspect, joined) for suspect in suspects)
 
 
 def _suspects(analysis: summaries.Analysis, rule: Rule) -> Iterator[Suspect]:

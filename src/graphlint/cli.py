@@ -385,7 +385,7 @@ def _say_warnings(inputs: Inputs, report: Report, options: Mapping[str, Any]) ->
     for folder in inputs.selection.unreadable:
         _say(f"{folder}: warning: this folder cannot be listed")
     if not inputs.selection.report and not options["force_exclude"]:
-        _say("warning: no Python file found under the given paths")
+        _say("warning: no Python or C++ file found under the given paths")
     for warning in report.warnings:
         _say(warning)
     if options["show_unresolved"]:

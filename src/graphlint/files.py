@@ -3,8 +3,9 @@
 A hazard seldom lives in one file, so a run over a single file (a pre-commit hook's) still reads the package around it;
 it *reports* on the given paths only. Both sets depend on paths alone, never on what the files say.
 
-Only `.py` counts while a folder is walked: a `.pyi` stub has no bodies, hence no effects, and a notebook is not Python
-text. A file given by name is taken whatever its suffix, and whatever is excluded unless that is to hold for it too.
+Of Python only `.py` counts while a folder is walked: a `.pyi` stub has no bodies, hence no effects, and a notebook is
+not Python text. A file given by name is taken whatever its suffix, and whatever is excluded unless that is to hold for
+it too.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from graphlint.config import Settings, is_pattern
-from graphlint.source import Source
+from graphlint.source import CPP, Source
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 PYTHON = (".py",)
-"""What a source file's name ends with."""
+"""What a Python file's name ends with, where it is not given by name."""
 
 NEVER_WALKED = frozenset(
     (
@@ -97,7 +98,8 @@ def project_files(
         unsaved: given files that need not exist.
         suffixes: what the names of source files end with.
         force_exclude: whether given paths are left out if they are excluded.
-        enough: end the search for context once it has more files than this; the given paths are searched all the same.
+        enough: end the search for context once it has more Python files than this; the given paths are searched all
+            the same.
 
     Raises:
         PathError: a given path is missing.
@@ -116,7 +118,7 @@ def project_files(
         roots |= {source for source in sources if _holds(source, folder)} or {root_of(folder)}
     context = set(report)
     missing = sorted(roots - walk.listed)
-    while missing and (enough is None or len(context) <= enough):
+    while missing and (enough is None or _count_python(context) <= enough):
         root = missing.pop(0)
         if root not in walk.listed:
             context |= walk.below(root, enough)
@@ -172,6 +174,10 @@ def _holds(folder: str, path: str) -> bool:
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
+def _count_python(paths: Iterable[str]) -> int:
+    return sum(not path.endswith(CPP) for path in paths)
+
+
 def _is_package(folder: str) -> bool:
     return os.path.exists(os.path.join(folder, "__init__.py"))
 
@@ -209,15 +215,16 @@ class _Walk:
         return any(one.folders.match_file(spelled) for one in self._compiled(self.settings.exclude))
 
     def below(self, root: str, enough: int | None = None) -> set[str]:
-        """The source files below a folder, or more than `enough` of them.
+        """The source files below a folder; the search may end once more than `enough` of them are Python.
 
         Links to folders are not followed, so no loop of links can hold a run up.
         """
         found: set[str] = set()
+        python = 0
         excluded, above = self._patterns_above(root)
         # A folder, the same below the root and with a final slash, and the ignore files that hold for what is in it.
         pending = [(root, "", above)]
-        while pending and (enough is None or len(found) <= enough):
+        while pending and (enough is None or python <= enough):
             folder, below, ignores = pending.pop()
             self.listed.add(folder)
             prefix = os.path.join(folder, "")
@@ -244,6 +251,7 @@ class _Walk:
             for name in files:
                 if not _matches(excluded, below + name) and not _matches(ignores, below + name):
                     found.add(prefix + name)
+                    python += not name.endswith(CPP)
             for name in folders:
                 inner = below + name + "/"
                 if not _matches(excluded, inner) and not _matches(ignores, inner):

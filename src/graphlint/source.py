@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+CPP = (".cpp", ".cc", ".cxx", ".cu", ".cuh", ".h", ".hh", ".hpp", ".hxx", ".inl")
+"""What a C++ or CUDA source file's name ends with; any other file is Python."""
+
 _CODING = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 
 

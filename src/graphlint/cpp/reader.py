@@ -21,12 +21,12 @@ from graphlint.cpp.lower import Lowering
 from graphlint.cpp.vocabulary import BindingMacro, Vocabulary, load
 from graphlint.effects import Lifetime
 from graphlint.flow import Attr, Bind, Call, Eval, Expr, Flow, Func, Group, Lit, Name, Op, Seq, children
-from graphlint.source import Source, Span
+from graphlint.source import CPP, Source, Span
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
-SUFFIXES = (".cpp", ".cc", ".cxx", ".cu", ".cuh", ".h", ".hh", ".hpp", ".hxx", ".inl")
+SUFFIXES = CPP
 """What a C++ or CUDA source file's name ends with."""
 
 LARGEST = 8 << 20
