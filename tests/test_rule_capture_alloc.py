@@ -591,7 +591,11 @@ def test_nothing_is_reported_where_the_memory_is_there_before_the_capture(progra
 
 
 def test_one_caller_that_did_not_run_it_before_is_enough() -> None:
-    program = LAZY + textwrap.dedent(WARM["by the only caller"]) + "\n\ndef again(layer: Layer, x):\n    return _record(layer, x)\n"
+    program = (
+        LAZY
+        + textwrap.dedent(WARM["by the only caller"])
+        + "\n\ndef again(layer: Layer, x):\n    return _record(layer, x)\n"
+    )
     assert reported(program) == ["torch.empty_like(x)"]
 
 

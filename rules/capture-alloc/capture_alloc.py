@@ -272,9 +272,9 @@ def fix(finding: Finding, modules: codemod.Modules) -> Fix | None:
 
 def _capture_around(finding: Finding, tree: codemod.Tree) -> codemod.cst.With | None:
     """The capture whose block holds the allocation."""
-    for step in finding.trace:
-        if step.effect == "capture" and step.path == finding.path and finding.function.contains(step.span):
-            block = tree.statement(step.span)
+    for each in finding.trace:
+        if each.effect == "capture" and each.path == finding.path and finding.function.contains(each.span):
+            block = tree.statement(each.span)
             allocation = tree.statement(finding.span)
             if isinstance(block, codemod.cst.With) and allocation is not None and block in tree.ancestors(allocation):
                 return block

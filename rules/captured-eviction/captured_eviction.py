@@ -27,7 +27,7 @@ from graphlint.keeping import Runs, Store, asks_capture, read_by, related, store
 from graphlint.source import Span
 from graphlint.summaries import Analysis
 from graphlint.typestate import place_text, step
-from graphlint.values import ELEMENT, Place, Test
+from graphlint.values import Place, Test
 
 _GIVES = ("pop", "drop", "clear")
 _BOUNDED = ("LRUCache", "TTLCache", "LFUCache", "FIFOCache", "MRUCache", "RRCache", "LRUDict", "BoundedDict")
@@ -94,7 +94,7 @@ def _is_full(test: Test, place: Place) -> bool:
     match test:
         case ("compare", "<" | ">" | "<=" | ">=", read, _):
             return any(each == place or (each[:-1] == place[:-1] and len(each) > 1) for each in read)
-        case ("atom", "true", each):
+        case ("atom", "true", _):
             return False
         case ("not" | "and" | "or", *inner):
             return any(_is_full(each, place) for each in inner)

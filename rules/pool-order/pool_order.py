@@ -25,7 +25,6 @@ from graphlint.codemod import (
     Rewrite,
     Tree,
     Unit,
-    Uses,
     confirmed,
     exclusive,
     is_passive,

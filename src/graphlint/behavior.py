@@ -76,10 +76,14 @@ class Calls(NamedTuple):
 
 
 class Order(NamedTuple):
+    """One after the other."""
+
     items: tuple[Node, ...]
 
 
 class Either(NamedTuple):
+    """A branch."""
+
     test: Test
     then: Node
     other: Node

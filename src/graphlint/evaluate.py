@@ -932,8 +932,8 @@ class _Frame:
         then: Flow,
         other: Flow,
         span: Span,
-        if_true: Mapping[str, Value] = {},  # noqa: B006 - never changed
-        if_false: Mapping[str, Value] = {},  # noqa: B006
+        if_true: Mapping[str, Value] = {},
+        if_false: Mapping[str, Value] = {},
     ) -> None:
         before = dict(self.env)
         self.env.update(if_true)
@@ -1071,7 +1071,7 @@ class _Frame:
                     return
                 held = self.attribute(owner, name, span, quiet=True)
                 self.touch("write", held.places, held.slot, span, value, held.types)
-            case flow.Item(base=base, index=index):
+            case flow.Item(base=base, key=index):
                 container = self.value(base)
                 key = self.value(index)
                 if not (isinstance(index, flow.Op) and index.op == "Slice"):
@@ -1200,7 +1200,7 @@ class _Frame:
         if isinstance(last, b.Calls) and last.span == _span(scope.context) and self._is_manager(last):
             self.out.pop()
             if scope.target is not None:
-                self.bind(scope.target, self._yielded(last, value), scope.span)
+                self.bind(scope.target, value, scope.span)
             managers = [each for each in map(self.all.built, last.behaviors) if each is not None]
             own_pool, captures = (
                 any(each) for each in ([m.yields_in_pool for m in managers], [m.yields_in_capture for m in managers])
@@ -1222,9 +1222,7 @@ class _Frame:
             if scope.target is not None:
                 self.bind(scope.target, entered if entered.types else value, scope.span)
             body = self.nodes(lambda: self.run(scope.body))
-            final = (
-                self.nodes(lambda: self.call_functions((Bound(leave, value),), (), (), span)) if leave else b.NOTHING
-            )
+            final = self.left(leave, value, span)
             self.emit(b.Guarded(body, (), b.NOTHING, final, scope.span))
             return
         if isinstance(scope.context, flow.Call) and self._last(scope.context.callee) == "closing" and args:
@@ -1249,12 +1247,15 @@ class _Frame:
     def _last(expr: Expr) -> str:
         return expr.name if isinstance(expr, flow.Attr) else expr.id if isinstance(expr, flow.Name) else ""
 
+    def left(self, leave: str | None, value: Value, span: Span) -> Node:
+        """The call of a context manager's `__exit__`."""
+        if leave is None:
+            return b.NOTHING
+        return self.nodes(lambda: self.call_functions((Bound(leave, value),), (), (), span))
+
     def _is_manager(self, calls: b.Calls) -> bool:
         functions = [self.all.build(key.partition("|")[0]) for key in calls.behaviors]
         return any(f is not None and self.project.functions[f.function].is_context_manager for f in functions)
-
-    def _yielded(self, calls: b.Calls, value: Value) -> Value:
-        return value
 
     def inside(self, scope: flow.Scope) -> None:
         if scope.target is not None:
@@ -1327,7 +1328,9 @@ class _Frame:
             case flow.Walrus(target=target, value=inner):
                 self.bind(target, self.value(inner), expr.span)
                 return self.test(target)
-            case flow.Call(callee=flow.Name(id="isinstance"), args=(flow.Name() as one, kinds)) if self.is_no(self.value(one), kinds):
+            case flow.Call(callee=flow.Name(id="isinstance"), args=(flow.Name() as one, kinds)) if self.is_no(
+                self.value(one), kinds
+            ):
                 return FALSE
         return self.truth(self.value(expr), _span(expr))
 
@@ -1402,7 +1405,7 @@ class _Frame:
                 return replace(read, tags=read.tags | named) if named and not read.calls else read
             case flow.Call():
                 return self.call(expr)
-            case flow.Item(base=base, index=index):
+            case flow.Item(base=base, key=index):
                 return self.item(self.value(base), index, expr.span)
             case flow.Lit(value=literal):
                 return _literal(literal)
@@ -1856,7 +1859,7 @@ class _Frame:
                 return replace(self.value(one), types=types)
             case (_, (one,)) if name in _SAME and not expr.keywords:
                 return self.value(one)
-            case (_, (one, *_)) if name in ("sorted",):
+            case (_, (one, *_)) if name == "sorted":
                 return self.value(one)
             case (_, ()) if name in _SAME and not expr.keywords:
                 return Value(
@@ -1935,8 +1938,8 @@ class _Frame:
             names.append(bound.function)
             function = self.project.functions[bound.function]
             if bound.receiver is not None and bound.receiver.types:
-                for each in self.project.mro(bound.receiver.types[0].name):
-                    names.append(f"{each}.{function.facts.name}")
+                owners = self.project.mro(bound.receiver.types[0].name)
+                names += [f"{each}.{function.facts.name}" for each in owners]
         return list(dict.fromkeys(map(self.vocabulary.canonical, names)))
 
     def canonical_types(self, value: Value) -> list[Type]:
@@ -2171,7 +2174,7 @@ class _Frame:
                     if isinstance(node, b.Happens):
                         found.add(node.effect)
                     elif isinstance(node, b.Calls) and len(stack) < 32:
-                        stack += [x.node for x in map(self.all._built.get, node.behaviors) if x is not None]
+                        stack += [x.node for x in map(self.all.built, node.behaviors) if x is not None]
         return found
 
     def made(
@@ -2340,7 +2343,7 @@ class _Frame:
         for bound in bounds:
             function = self.project.functions[bound.function]
             bindings = self.bindings(bound, args, keywords)
-            types = self.variant(function, bound, bindings)
+            types = self.variant(function, bindings)
             built = self.all.build(bound.function, types)
             results.append(self.returned(bound, bindings, span, built))
             key = built.key if built is not None else bound.function
@@ -2363,7 +2366,7 @@ class _Frame:
             return external
         if all(each is not None and each.asks_capture for each in map(self.all.built, keys)):
             return Value(test=CAPTURING, types=(Type("bool"),))
-        if result.test is None and result.tags & _CONSTANTS != result.tags or len(results) > 1:
+        if (result.test is None and result.tags & _CONSTANTS != result.tags) or len(results) > 1:
             pass
         if (
             result.test is None
@@ -2374,9 +2377,7 @@ class _Frame:
             result = replace(result, test=("returned", identity))
         return result
 
-    def variant(
-        self, function: FunctionEntry, bound: Bound, bindings: Mapping[str, Value]
-    ) -> dict[str, tuple[Type, ...]]:
+    def variant(self, function: FunctionEntry, bindings: Mapping[str, Value]) -> dict[str, tuple[Type, ...]]:
         """Types of arguments that decide what the callee does: the receiver's own class, and parameters without annotation."""
         types: dict[str, tuple[Type, ...]] = {}
         for index, param in enumerate(function.facts.params):

@@ -11,7 +11,7 @@ Exceptions: a `raise` leaves; inside `try`, any point of the body may enter a ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -105,7 +105,7 @@ RESULT: Place = ("<result>",)
 """Stands for what a returning function returned."""
 
 
-class Exhausted(Exception):
+class ExhaustedError(Exception):
     """A run took more steps than it may."""
 
 
@@ -217,7 +217,7 @@ class Execution:
         """Run one behavior from its entry.
 
         Raises:
-            Exhausted: the run is too long.
+            ExhaustedError: the run is too long.
         """
         self.steps = 0
         self._serial = 0
@@ -234,7 +234,7 @@ class Execution:
     def _node(self, node: Node, scope: _Scope, configs: list[Config]) -> Outcome:
         self.steps += len(configs)
         if self.steps > MAX_STEPS:
-            raise Exhausted
+            raise ExhaustedError
         match node:
             case b.Order(items=items):
                 out: Outcome = {}
@@ -526,7 +526,7 @@ def visit(
     root: Behavior,
     select: Callable[[str], Behavior | None],
     see: Callable[[Event], None],
-    refuse: Callable[[Refusal], None] = lambda refusal: None,
+    refuse: Callable[[Refusal], None] = lambda _: None,
 ) -> bool:
     """Show every event that a behavior can come to, callees included, once for each way of calls; False if cut short.
 

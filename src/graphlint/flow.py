@@ -42,7 +42,7 @@ class Item(NamedTuple):
     """`base[index]`."""
 
     base: Expr
-    index: Expr
+    key: Expr
     span: Span
 
 
@@ -239,8 +239,8 @@ def subexpressions(expr: Expr) -> tuple[Expr, ...]:
     match expr:
         case Attr(base=base):
             return (base,)
-        case Item(base=base, index=index):
-            return (base, index)
+        case Item(base=base, key=key):
+            return (base, key)
         case Group(items=items, keys=keys):
             return (*(key for key in keys if key is not None), *items)
         case Text(parts=parts):

@@ -67,7 +67,7 @@ class Growth:
     def by_size(self) -> bool:
         """Whether it is replaced for being too small, or for another key, and not just for being different."""
         return self.how == "resize" or any(
-            test[1] in _SIZES or any(place in self._noted for place in test[2]) for test in self._comparisons
+            test[1] in _SIZES or any(place in self._noted for place in test[2]) for test in self.comparisons
         )
 
     @cached_property
@@ -96,7 +96,7 @@ class Growth:
         return frozenset(place for node in touched for place in node.places)
 
     @cached_property
-    def _comparisons(self) -> tuple[Test, ...]:
+    def comparisons(self) -> tuple[Test, ...]:
         return tuple(test for guard in self.event.guards for test in self._compared(guard))
 
     def _compared(self, test: Test) -> list[Test]:
@@ -115,7 +115,7 @@ class Growth:
         beside = self.place[:-1]
         return len(place) > 1 and place[: len(beside)] == beside and place in self._noted
 
-    def _when_present(self, test: Test) -> bool | None:
+    def when_present(self, test: Test) -> bool | None:
         """Whether a test holds while something is in the place, as far as that says."""
         match test:
             case ("const", value):
@@ -125,10 +125,10 @@ class Growth:
             case ("compare", "in", read, _) if any(place[: len(self.place)] == self.place for place in read):
                 return True
             case ("not", inner):
-                value = self._when_present(inner)
+                value = self.when_present(inner)
                 return None if value is None else not value
             case ("and" | "or" as op, *inner):
-                values = [self._when_present(each) for each in inner]
+                values = [self.when_present(each) for each in inner]
                 decided = op == "or"
                 if decided in values:
                     return decided
@@ -284,8 +284,8 @@ def growths(analysis: Analysis, stores: tuple[Store, ...], runs: Runs) -> Iterat
         how = "item" if store.node.how == "add" else "assign"
         growth = Growth(analysis, store.root, store.event, place, how, store.by_name)
         same = growth.held in store.event.value_places and _compares(analysis, store)
-        present = [growth._when_present(guard) for guard in store.event.guards]
-        if (growth._comparisons or same) and False not in present and _is_long_lived(analysis, runs, growth):
+        present = [growth.when_present(guard) for guard in store.event.guards]
+        if (growth.comparisons or same) and False not in present and _is_long_lived(analysis, runs, growth):
             yield growth
     for root in analysis.roots():
         found: list[Event] = []
@@ -294,7 +294,7 @@ def growths(analysis: Analysis, stores: tuple[Store, ...], runs: Runs) -> Iterat
             node = event.node
             if isinstance(node, b.Happens) and node.effect is Effect.WS_REPLACE and event.places:
                 growth = Growth(analysis, root, event, event.places[0], "resize")
-                if growth._comparisons and _is_long_lived(analysis, runs, growth):
+                if growth.comparisons and _is_long_lived(analysis, runs, growth):
                     yield growth
 
 

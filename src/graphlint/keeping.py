@@ -102,7 +102,7 @@ def is_miss(analysis: Analysis, store: Store) -> bool:
     name = store.function.rpartition(".")[2]
     if store.is_memo or name == "__missing__" or analysis.project.functions[store.function].memo is not None:
         return True
-    flags = {place for place in _written(store.root)}
+    flags = set(_written(store.root))
     return any(
         related(read, place) or (read in flags and read[:-1] == place[: len(read) - 1] and len(read) > 1)
         for guard in store.event.guards
@@ -134,7 +134,7 @@ def related(one: Place, other: Place) -> bool:
     """Whether one place is the other, or in it."""
     if one and one[-1] == ELEMENT:
         one = one[:-1]
-    return one[: len(other)] == other or other[: len(one)] == one and len(one) > 1
+    return one[: len(other)] == other or (other[: len(one)] == one and len(one) > 1)
 
 
 def asks_capture(test: Test) -> bool:

@@ -19,7 +19,7 @@ from graphlint import behavior as b
 from graphlint.automaton import HAZARD
 from graphlint.behavior import Behavior, Slot
 from graphlint.effects import Effect
-from graphlint.execution import Config, Event, Execution, Exhausted, Frame, atoms
+from graphlint.execution import Config, Event, Execution, ExhaustedError, Frame, atoms
 from graphlint.findings import MAX_STEPS, Severity, Suspect
 from graphlint.rule import Rule
 from graphlint.source import Span
@@ -170,7 +170,11 @@ class _Runs:
         """Whether a method kills graphs, and need not give the handle up in the same breath."""
         if Effect.GRAPH_DEATH not in self.analysis.kinds[method.key] or method.function.endswith(".__init__"):
             return False
-        retired = [site.event for site in self.analysis.sites(method) if site.effect is Effect.POOL_RETIRE and self.pool in site.places]
+        retired = [
+            site.event
+            for site in self.analysis.sites(method)
+            if site.effect is Effect.POOL_RETIRE and self.pool in site.places
+        ]
         return not any(not event.guards for event in retired)
 
     def constructed(self, configs: list[Config]) -> list[Config]:
@@ -185,7 +189,7 @@ class _Runs:
         try:
             outcome = self.execution.run_on(method, configs)
             self.steps += self.execution.steps
-        except Exhausted:
+        except ExhaustedError:
             self.analysis.exhausted.add(method.function)
             return []
         return self.distinct([self.lasting(method, config) for each in outcome.values() for config in each])
@@ -194,7 +198,9 @@ class _Runs:
     def lasting(method: Behavior, config: Config) -> Config:
         """The configuration between two calls: only the object's attributes and shared places are still there."""
         roots = (f"${method.receiver}", *_SHARED)
-        return config._replace(facts=frozenset(known for known in config.facts if known[0][1] and known[0][1][0].startswith(roots)))
+        return config._replace(
+            facts=frozenset(known for known in config.facts if known[0][1] and known[0][1][0].startswith(roots))
+        )
 
     @staticmethod
     def forgotten(config: Config) -> Config:
@@ -322,7 +328,7 @@ def _known(analysis: Analysis, slot: Slot | None) -> dict[str, str]:
         if store is not None:
             values["store"] = json.dumps(store)
     minted = [(root, node) for root, node in writes if "pool" in node.tags]
-    if any(_is_lazy(analysis, root, node) for root, node in minted):
+    if any(_is_lazy(root, node) for root, node in minted):
         values["lazy"] = "yes"
     values["mints"] = json.dumps(
         [_place(analysis, root.function, node.span) for root, node in minted if "minted" in node.tags]
@@ -345,7 +351,7 @@ def _writes(analysis: Analysis, slot: Slot) -> Iterator[tuple[Behavior, b.Touche
                 yield root, node
 
 
-def _is_lazy(analysis: Analysis, root: Behavior, node: b.Touches) -> bool:
+def _is_lazy(root: Behavior, node: b.Touches) -> bool:
     """Whether a handle is made only where there is none, away from the constructor, or is a captured graph's own."""
     if "minted" not in node.tags:
         return True

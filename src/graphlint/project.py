@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from graphlint import facts, flow
-from graphlint.facts import MODULE, Class, Facts, Function, Lowered
+from graphlint.facts import MODULE, Attribute, Class, Facts, Function, Lowered
 from graphlint.flow import Expr
 from graphlint.source import Source, Span
 from graphlint.syntax import ParseError
@@ -55,7 +55,7 @@ class ClassEntry:
     """Method name to the function's qualified name."""
     setters: dict[str, str] = field(default_factory=dict)
     """Property name to the function that an assignment runs."""
-    attributes: dict[str, facts.Attribute] = field(default_factory=dict)
+    attributes: dict[str, Attribute] = field(default_factory=dict)
 
 
 @dataclass
@@ -378,9 +378,7 @@ class Project:
                 return self.dotted(module, flow.Name(text, expr.span)) if text.isidentifier() else None
         return None
 
-    def annotation(
-        self, module: Module, expr: Expr | None, canonical: Mapping[str, str] | None = None
-    ) -> tuple[Type, ...]:
+    def annotation(self, module: Module, expr: Expr | None) -> tuple[Type, ...]:
         """Types that an annotation names; `None` and what is not understood give nothing."""
         match expr:
             case None | flow.Lit(value=None):
@@ -390,7 +388,7 @@ class Project:
             case flow.Lit(value=str(text)):
                 parsed = facts.annotation(text)
                 return self.annotation(module, parsed) if parsed is not None else ()
-            case flow.Item(base=base, index=index):
+            case flow.Item(base=base, key=index):
                 head = self.dotted(module, base) or ""
                 short = head.rpartition(".")[2]
                 arguments = index.items if isinstance(index, flow.Group) else (index,)
@@ -523,7 +521,7 @@ def module_names(sources: Sequence[Source], roots: Sequence[str] = ()) -> dict[s
                 if not last:
                     break
             if not climbed:
-                folder, last = os.path.split(os.path.abspath(folder) if not folder else folder)
+                folder, last = os.path.split(folder or os.path.abspath(folder))
                 parts.insert(0, last or "root")
             root = folder
         result[path] = (root, ".".join(parts) or "__init__")

@@ -69,9 +69,7 @@ def mention(sources: Iterable[Source], vocabulary: Vocabulary) -> list[Source]:
     """The files that mention a distinctive name, or keep device memory in a telling way, in order."""
     wanted = tokens(vocabulary)
     return [
-        source
-        for source in sources
-        if any(token in source.content for token in wanted) or keeps_memory(source.content)
+        source for source in sources if any(token in source.content for token in wanted) or keeps_memory(source.content)
     ]
 
 

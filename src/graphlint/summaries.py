@@ -20,7 +20,7 @@ from graphlint import facts, flow
 from graphlint.behavior import Behavior, Node, Slot
 from graphlint.effects import Effect
 from graphlint.evaluate import GRAPH, MEMPOOL, TENSOR, Behaviors, _flat, _is_record
-from graphlint.execution import Config, Event, Execution, Exhausted, Outcome, visit
+from graphlint.execution import Config, Event, Execution, ExhaustedError, Outcome, visit
 from graphlint.facts import MODULE, Facts
 from graphlint.project import Project, group, module_names
 from graphlint.project import load as load_project
@@ -365,7 +365,7 @@ class Analysis:
             facts.setdefault("device", True)
         try:
             return execution.run(root, start, [((name, ()), value) for name, value in facts.items()])
-        except Exhausted:
+        except ExhaustedError:
             self.exhausted.add(root.function)
             return None
 

@@ -16,7 +16,7 @@ from graphlint.source import Source
 class ParseError(Exception):
     """A file that does not parse; `offset` is where Python gave up, `newer` says that a newer Python may read it."""
 
-    def __init__(self, message: str, offset: int, newer: bool) -> None:  # noqa: FBT001 - pickled
+    def __init__(self, message: str, offset: int, newer: bool) -> None:
         super().__init__(message, offset, newer)
         self.message = message
         self.offset = offset

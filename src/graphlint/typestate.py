@@ -137,7 +137,7 @@ def _subjects(analysis: Analysis, automaton: Automaton, root: Behavior, sites: S
         case "process":
             yield Subject(())
         case "workspace":
-            yield from _workspaces(analysis, root, sites, deaths)
+            yield from _workspaces(analysis, sites, deaths)
         case "memory":
             for memory in read_memory(analysis, root, sites):
                 by_name = memory.evidence is not Evidence.READ
@@ -148,9 +148,7 @@ def _subjects(analysis: Analysis, automaton: Automaton, root: Behavior, sites: S
                         yield Subject(place, graphs, entry=entry, dropped=is_drop(analysis, death))
 
 
-def _workspaces(
-    analysis: Analysis, root: Behavior, sites: Sequence[Site], deaths: dict[Place, Site]
-) -> Iterator[Subject]:
+def _workspaces(analysis: Analysis, sites: Sequence[Site], deaths: dict[Place, Site]) -> Iterator[Subject]:
     """Memory that lies, or may lie, in the pool of graphs that die here."""
     released: dict[tuple[Place, Place], Subject] = {}
     for graphs, death in deaths.items():
@@ -209,10 +207,7 @@ def _evidence(analysis: Analysis, death: Site) -> Iterator[Entry]:
 
 def _owner_releases(analysis: Analysis, owner: str, entry: Entry) -> bool:
     """Whether a class that holds instances of `owner` releases the entry's store somewhere."""
-    for holder, words in _releasers(analysis, entry):
-        if _fields_of(analysis, holder, owner) & words:  # else it releases, but has nothing to do with these graphs
-            return True
-    return False
+    return any(_fields_of(analysis, holder, owner) & words for holder, words in _releasers(analysis, entry))
 
 
 def _releasers(analysis: Analysis, entry: Entry) -> Sequence[tuple[str, frozenset[str]]]:
@@ -256,8 +251,8 @@ def _fields_of(analysis: Analysis, holder: str, owned: str) -> set[str]:
 
 def _hazards(analysis: Analysis, automaton: Automaton, root: Behavior, subject: Subject) -> Iterator[tuple[Event, ...]]:
     """Shortest paths to the hazard, one for each way of leaving."""
-    hears = _ears(analysis, automaton, subject)
-    if not _possible(analysis, automaton, hears, analysis.sites(root)):
+    hears = _ears(automaton, subject)
+    if not _possible(automaton, hears, analysis.sites(root)):
         return
 
     def monitor(state: str, event: Event, config: Config) -> tuple[str, Effect] | None:
@@ -295,9 +290,7 @@ def _hazards(analysis: Analysis, automaton: Automaton, root: Behavior, subject: 
             yield trace
 
 
-def _possible(
-    analysis: Analysis, automaton: Automaton, hears: Callable[[Effect, Event, str], bool], sites: Sequence[Site]
-) -> bool:
+def _possible(automaton: Automaton, hears: Callable[[Effect, Event, str], bool], sites: Sequence[Site]) -> bool:
     """Whether the effects that a subject hears, each as often as it stands in the text, can lead to the hazard at all.
 
     Most subjects of most functions end here, before any path is run.
@@ -337,7 +330,7 @@ def _is_within(graphs: Place, died: Place) -> bool:
     return container(died)[: len(graphs)] == graphs or graphs[: len(died)] == died
 
 
-def _ears(analysis: Analysis, automaton: Automaton, subject: Subject) -> Callable[[Effect, Event, str], bool]:
+def _ears(automaton: Automaton, subject: Subject) -> Callable[[Effect, Event, str], bool]:
     """Which effects a subject hears."""
 
     def hears(effect: Effect, event: Event, state: str) -> bool:
@@ -466,7 +459,7 @@ def _dominance(
     """Whether every path to the last event has passed the first, and which tests let one skip it."""
     automaton = rule.automaton
     assert automaton is not None
-    hears = _ears(analysis, automaton, subject)
+    hears = _ears(automaton, subject)
     last = trace[-1]
     arrived: set[str] = set()
 

@@ -48,7 +48,7 @@ class Evaluator(Storage):
                 return self._name(expr, state, frame)
             case Attr():
                 return self._attribute(expr, state, frame)
-            case Item(base=base, index=index):
+            case Item(base=base, key=index):
                 value = self.value(base, state, frame)
                 self.value(index, state, frame)
                 place = value.place or value.pointee
@@ -573,7 +573,7 @@ def shown(expr: Expr) -> str:
             return name
         case Attr(base=base, name=name):
             return f"{shown(base)}.{name}"
-        case Item(base=base, index=index):
+        case Item(base=base, key=index):
             return f"{shown(base)}[{shown(index)}]"
         case Lit(value=value):
             return str(value)

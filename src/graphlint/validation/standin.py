@@ -15,7 +15,7 @@ Not modelled: expandable segments, splitting of blocks, streams that overlap in 
 `run` loads a fixture with this torch in the place of the real one, under the same watch and with the same probe as on a
 GPU, and returns what they saw beside the trace.
 """
-# ruff: noqa: D102, FBT001, FBT002, SLF001 - torch's names, with torch's meanings and signatures; one model in many classes
+# ruff: noqa: FBT002, SLF001 - torch's names, with torch's meanings and signatures; one model in many classes
 
 from __future__ import annotations
 

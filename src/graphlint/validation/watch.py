@@ -283,10 +283,10 @@ def watched_graph(base: type, watch: Watch) -> type:
     """A `torch.cuda.CUDAGraph` that keeps its graph and tells a watch what happens to it."""
 
     class CUDAGraph(base):  # type: ignore[misc]
-        def __new__(cls, keep_graph: bool = False) -> CUDAGraph:  # noqa: ARG004, FBT001, FBT002, PYI034 - as torch's
+        def __new__(cls, keep_graph: bool = False) -> CUDAGraph:  # noqa: ARG004, FBT002, PYI034 - as torch's
             return super().__new__(cls, keep_graph=True)  # type: ignore[no-any-return]
 
-        def __init__(self, keep_graph: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - as torch's
+        def __init__(self, keep_graph: bool = False) -> None:  # noqa: ARG002, FBT002 - as torch's
             super().__init__(keep_graph=True)
 
         def capture_end(self) -> None:
