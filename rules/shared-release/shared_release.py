@@ -112,7 +112,9 @@ def _is_last_user(analysis: Analysis, site: Site) -> bool:
     """Whether a test around the release asks who else is there, or which of the objects this one is."""
     for guard in site.event.guards:
         for kind, place in atoms(guard):
-            if place[0].startswith(_SHARED) and not any(place[: len(p)] == p or p[: len(place)] == place for p in site.places):
+            if place[0].startswith(_SHARED) and not any(
+                place[: len(p)] == p or p[: len(place)] == place for p in site.places
+            ):
                 return True
             if kind == "true" and place[0].startswith("$") and _is_flag(analysis, site.event, place):
                 return True
@@ -142,7 +144,9 @@ def _others_live(analysis: Analysis, repetition: Repetition, method: str, releas
         return True
     first = sites[runs[0]].event
     before = [site for site in sites[: runs[0]] if site.effect is Effect.GRAPH_DEATH]
-    earlier = [site for site in before if site.event.stack[0] != first.stack[0] and site.event.loops[:1] != first.loops[:1]]
+    earlier = [
+        site for site in before if site.event.stack[0] != first.stack[0] and site.event.loops[:1] != first.loops[:1]
+    ]
     later = [site for site in sites[runs[0] :] if site.effect in _ALIVE]
     return not earlier or any(site.effect is Effect.CAPTURE for site in later)
 
@@ -169,7 +173,11 @@ def _suspect(
     what = place_text(site.places[0], analysis, root) if site.places else ""
     if not what:
         what = node.label if isinstance(node, b.Happens) else "memory"
-    values = {"place": what, "loop": loop, "scope": "class" if what and site.places and site.places[0][0].startswith("class:") else "process"}
+    values = {
+        "place": what,
+        "loop": loop,
+        "scope": "class" if what and site.places and site.places[0][0].startswith("class:") else "process",
+    }
     return Suspect(
         "shared-release",
         module.source.path,

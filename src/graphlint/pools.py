@@ -170,7 +170,11 @@ class _Runs:
         """Whether a method kills graphs, and need not give the handle up in the same breath."""
         if Effect.GRAPH_DEATH not in self.analysis.kinds[method.key] or method.function.endswith(".__init__"):
             return False
-        retired = [site.event for site in self.analysis.sites(method) if site.effect is Effect.POOL_RETIRE and self.pool in site.places]
+        retired = [
+            site.event
+            for site in self.analysis.sites(method)
+            if site.effect is Effect.POOL_RETIRE and self.pool in site.places
+        ]
         return not any(not event.guards for event in retired)
 
     def constructed(self, configs: list[Config]) -> list[Config]:
@@ -194,7 +198,9 @@ class _Runs:
     def lasting(method: Behavior, config: Config) -> Config:
         """The configuration between two calls: only the object's attributes and shared places are still there."""
         roots = (f"${method.receiver}", *_SHARED)
-        return config._replace(facts=frozenset(known for known in config.facts if known[0][1] and known[0][1][0].startswith(roots)))
+        return config._replace(
+            facts=frozenset(known for known in config.facts if known[0][1] and known[0][1][0].startswith(roots))
+        )
 
     @staticmethod
     def forgotten(config: Config) -> Config:
