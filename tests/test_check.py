@@ -258,6 +258,25 @@ def test_in_a_large_project_the_files_around_are_read_for_one_that_mentions_some
     assert found(run("pkg/b.py", unsaved={"pkg/b.py": b"empty_cache()\ndanger()\n"})) == ["pkg/b.py:2 risky-call"]
 
 
+def test_of_a_large_project_the_packages_that_hand_names_on_are_read_too() -> None:
+    for number in range(sieve.FEW):
+        make(f"pkg/m{number}.py", "import os\n")
+    make("pkg/__init__.py", "from pkg.a import release\n")
+    make("pkg/sub/__init__.py", "")
+    make("pkg/a.py", GRAPHS + "danger()\n")
+    inputs = check.read(["pkg"], Settings(), {})
+    assert sorted(inputs.sources) == ["pkg/__init__.py", "pkg/a.py"]
+
+
+def test_cpp_in_a_small_python_project_does_not_make_it_a_large_one() -> None:
+    make("pkg/__init__.py", "")
+    make("pkg/a.py", GRAPHS)
+    for number in range(sieve.FEW):
+        make(f"pkg/csrc/a{number}.cpp", "int x;\n")
+    make("pkg/zz/b.py", "danger()\n")
+    assert found(run("pkg/zz/b.py")) == ["pkg/zz/b.py:1 risky-call"]
+
+
 def test_of_several_paths_to_one_place_the_shortest_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     make("a.py", GRAPHS + "danger()\n")
     code = registry.code(registry.by_name("risky-call"))

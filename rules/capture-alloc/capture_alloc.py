@@ -22,7 +22,7 @@ from graphlint.edits import Applicability, Edit, Fix
 from graphlint.effects import Effect
 from graphlint.execution import Event
 from graphlint.findings import MAX_STEPS, Finding, Precision, Severity, Step, Suspect
-from graphlint.keeping import Runs, Store, asks_capture, is_miss, read_by, related, stores
+from graphlint.keeping import Runs, Store, asks_capture, is_miss, own_test, read_by, related, stores
 from graphlint.source import Span
 from graphlint.summaries import Analysis
 from graphlint.typestate import place_text, step
@@ -163,7 +163,7 @@ def _suspect(
         values["before"] = f"{before.start}-{before.end}"
     if not is_miss(analysis, store):
         values["unconditional"] = "yes"
-    test = _own_test(analysis, store)
+    test = own_test(analysis, store.function)
     if test is not None:
         values["capturing"] = test
     if precision is None and store.by_name:
@@ -175,20 +175,6 @@ def _kept_in(analysis: Analysis, store: Store) -> str:
     if store.is_memo:
         return f"the cache of {store.function.rpartition('.')[2]}"
     return place_text(store.event.places[0], analysis, store.root)
-
-
-def _own_test(analysis: Analysis, store: Store) -> str | None:
-    """A function of the same module that says, without arguments, whether the stream is being captured."""
-    module = analysis.project.functions[store.function].module
-    for name, symbol in module.scope.items():
-        target = analysis.project.resolve(symbol.name) if symbol.kind == "import" else symbol
-        built = analysis.behaviors.built(target.name) if target.kind == "function" else None
-        if built is None or not built.asks_capture:
-            continue
-        params = analysis.project.functions[target.name].facts.params
-        if name and all(param.default is not None for param in params):
-            return target.name
-    return None
 
 
 def _first_of_miss(analysis: Analysis, store: Store, at: Span) -> Span | None:

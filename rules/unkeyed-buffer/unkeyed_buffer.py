@@ -22,17 +22,28 @@ The reported place is the request. A suspect's values:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from graphlint import codemod
+from graphlint import codemod, flow
+from graphlint.dependence import CURRENT, Dependent, Ingredient, Look, Put
 from graphlint.edits import Applicability, Fix
-from graphlint.findings import Finding, Suspect
-from graphlint.source import Span
+from graphlint.facts import MODULE, Param
+from graphlint.findings import Finding, Precision, Severity, Step, Suspect
+from graphlint.project import FunctionEntry, Project
+from graphlint.registries import ASPECTS, Registries, missing, roots, text
+from graphlint.requests import Request, Requests
+from graphlint.source import Source, Span
 from graphlint.summaries import Analysis
 
 _TEST = "torch.cuda.is_current_stream_capturing"
 _DEVICE = "torch.cuda.device"
+_CONSTRUCTORS = frozenset(("__init__", "__post_init__", "__new__", "__attrs_post_init__"))
+_SIZES = frozenset(("size", "numel", "nelement", "dim", "element_size"))
+_OPTIONS = frozenset(("requires_grad", "pin_memory", "layout", "memory_format", "generator"))
+_DEVICES = re.compile(rb"device_count\(|\b\w*devices\b|device_ids|cuda:[1-9]|cuda:\{")
+"""What code says that drives more than one device."""
 
 
 class _Request(NamedTuple):
@@ -53,8 +64,305 @@ class _NoTextError(Exception):
 
 
 def suspects(analysis: Analysis) -> Iterator[Suspect]:
-    """Nothing yet: the analysis fills in what the module's docstring lists."""
-    return iter(())
+    """Requests whose key lacks what size, dtype or device of the buffer depend on."""
+    registries = Registries(analysis)
+    asked = Requests(registries)
+    groups: dict[tuple[str, str, bool], list[Request]] = {}
+    for registry in registries.all():
+        for request in asked.of(registry):
+            key = (request.function, registry.name.rpartition(".")[2], request.called is None)
+            known = groups.setdefault(key, [])
+            if all(each.span != request.span for each in known):
+                known.append(request)
+    for requests in groups.values():
+        requests.sort(key=lambda each: each.span)
+        values = _Plan(asked, requests).values()
+        for request in requests:
+            yield _suspect(registries, request, values)
+
+
+def _suspect(registries: Registries, request: Request, values: Mapping[str, str]) -> Suspect:
+    project = registries.project
+    entry = project.functions[request.function]
+    source = entry.module.source
+    lacks = {aspect for aspect in ASPECTS if request.missing[aspect]}
+    displaces = request.registry.displaces and lacks != {"device"}
+    words = [text(each) for aspect in ASPECTS for each in sorted(_outermost_of(request.missing[aspect]), key=text)]
+    name = request.arguments.get("name")
+    place = _line(source, name.span if name is not None else request.span)
+    return Suspect(
+        "unkeyed-buffer",
+        source.path,
+        _outermost(project, entry).facts.span,
+        request.span,
+        tuple(_trace(registries, request)),
+        {**values, "place": place, "missing": ", ".join(dict.fromkeys(words))},
+        Severity.ERROR if displaces else Severity.WARNING,
+        _precision(registries, request, lacks),
+    )
+
+
+def _outermost_of(sources: frozenset[Ingredient]) -> Iterator[Ingredient]:
+    """Without the parts of others."""
+    for each in sources:
+        if not any(each != other and each[: len(other)] == other for other in sources):
+            yield each
+
+
+def _precision(registries: Registries, request: Request, lacks: set[str]) -> Precision:
+    """How sure it is that two requests differ in what is missing."""
+    if request.open:
+        return Precision.LOW
+    if lacks == {"device"}:
+        return Precision.MEDIUM if _drives_devices(registries, request) else Precision.LOW
+    entry = registries.project.functions[request.function]
+    me = entry.facts.params[0].name if entry.facts.params and entry.owner is not None else ""
+    varying = roots(source for aspect in ("size", "dtype") for source in request.missing[aspect]) - {me}
+    return Precision.HIGH if varying and entry.facts.name not in _CONSTRUCTORS else Precision.MEDIUM
+
+
+def _drives_devices(registries: Registries, request: Request) -> bool:
+    """Whether a module on the way speaks of several devices in one process."""
+    names = [request.function, *(function for function, _ in request.calls), request.registry.function]
+    modules = {registries.project.functions[name].module.name for name in names if name}
+    return any(_DEVICES.search(registries.project.modules[name].source.content) for name in modules)
+
+
+def _trace(registries: Registries, request: Request) -> Iterator[Step]:
+    """The request, the look into the store, the allocation."""
+    functions = registries.project.functions
+    for function, span in request.calls[:4] or ((request.function, request.span),):
+        source = functions[function].module.source
+        yield Step(source.path, span, "ws_get", f"a buffer is asked for: {_line(source, span)}")
+    registry = request.registry
+    if registry.function is None:
+        return
+    source = functions[registry.function].module.source
+    if registry.look is not None:
+        yield Step(source.path, registry.look, "ws_get", f"it is looked up by its key: {_line(source, registry.look)}")
+    if registry.memory is not None:
+        source = functions[registry.memory.function].module.source
+        effect, verb = ("ws_replace", "replaced by") if registry.displaces else ("ws_alloc", "made as")
+        yield Step(source.path, registry.memory.span, effect, f"it is {verb} {_line(source, registry.memory.span)}")
+
+
+def _line(source: Source, span: Span) -> str:
+    words = " ".join(source.text(span).split())
+    return words if len(words) <= 60 else f"{words[:57]}..."
+
+
+def _outermost(project: Project, entry: FunctionEntry) -> FunctionEntry:
+    while entry.parent is not None and entry.parent in project.functions and not entry.parent.endswith(MODULE):
+        entry = project.functions[entry.parent]
+    return entry
+
+
+# ---------------------------------------------------------------------------------------------------- for the rewrite
+
+
+class _Plan:
+    """What the rewrite of one function's requests needs to know."""
+
+    def __init__(self, asked: Requests, requests: Sequence[Request]) -> None:
+        self.asked = asked
+        self.project = asked.project
+        self.requests = requests
+        self.entry = self.project.functions[requests[0].function]
+        self.source = self.entry.module.source
+        self.device: str | None = None
+        self.parameter: str | None = None
+        self.calls: list[dict[str, object]] = []
+        self.constant = True
+
+    def values(self) -> dict[str, str]:
+        """The values that the module's docstring lists; none where there is no right text for one of the requests."""
+        if self.requests[0].called is None:
+            places, kind = self.keys(self.requests[0])
+        else:
+            if any(CURRENT in each.registry.needs["device"] for each in self.requests):
+                self.find_device()
+            places = [place for each in self.requests if (place := self.place(each)) is not None]
+            literal = (isinstance(each.arguments.get("name"), flow.Lit | flow.Text) for each in self.requests)
+            kind = "text" if all(literal) else "any"
+            if len(places) < len(self.requests):
+                return {}
+        if not places:
+            return {}
+        values = {"kind": kind, "requests": json.dumps(places)}
+        if self.device is not None:
+            values["device"] = self.device
+        if self.parameter is not None:
+            values["parameter"] = self.parameter
+            values["calls"] = json.dumps(self.calls)
+        if self.constant:
+            values["constant"] = "yes"
+        return values
+
+    # ------------------------------------------------------------------------------------------------ at the caller
+
+    def place(self, request: Request) -> dict[str, object] | None:
+        """One request as the rewrite reads it."""
+        name = request.arguments.get("name")
+        if name is None:
+            return None
+        parts: dict[str, None] = {}
+        for aspect in ASPECTS:
+            if request.missing[aspect]:
+                argument = request.arguments.get(aspect)
+                if argument is None:
+                    return None
+                parts.update(dict.fromkeys(self.parts(argument, request.key)))
+        if self.device is not None:
+            parts[self.device] = None
+        if not parts:
+            return None
+        self.note_constant(parts)
+        place: dict[str, object] = {"key": list(name.span), "parts": list(parts), "call": list(request.span)}
+        if request.reserve is not None and request.registry.displaces:
+            flag = request.arguments.get("reserve")
+            place["reserve"] = list(flag.span) if flag is not None else request.reserve
+        return place
+
+    def parts(self, expr: flow.Expr, key: frozenset[Ingredient]) -> Iterator[str]:
+        """Texts of the variables, attributes and sizes in an expression that a key does not hold yet."""
+        match expr:
+            case flow.Name() | flow.Attr() | flow.Item(index=flow.Lit()):
+                value = self.look_at(expr)
+                if isinstance(expr, flow.Item) and value.place is None:
+                    yield from self.parts(expr.base, key)
+                elif missing(value.sources, key):
+                    yield self.source.text(expr.span)
+            case flow.Call(callee=flow.Attr(name=name), args=args) if name in _SIZES and all(
+                isinstance(each, flow.Lit) for each in args
+            ):
+                if missing(self.look_at(expr).sources, key):
+                    yield self.source.text(expr.span)
+            case flow.Call(args=args, keywords=keywords):
+                for each in (*args, *(value for _, value in keywords)):
+                    yield from self.parts(each, key)
+            case flow.Lit() | flow.Func():
+                return
+            case _:
+                for each in flow.subexpressions(expr):
+                    yield from self.parts(each, key)
+
+    def look_at(self, expr: flow.Expr) -> Dependent:
+        return self.asked.dependences.value(self.entry.name, expr)
+
+    def note_constant(self, parts: Iterable[str]) -> None:
+        """Parts are constants of the owner if its constructor alone sets them."""
+        owner = self.entry.owner
+        for part in parts:
+            head, _, name = part.partition(".")
+            if owner is None or head != "self" or not name or "." in name:
+                self.constant = False
+                return
+            bound = self.asked.behaviors.field_bindings(owner).get(name, ())
+            if not bound or any(function.facts.name not in _CONSTRUCTORS for function, _, _ in bound):
+                self.constant = False
+
+    # ------------------------------------------------------------------------------------------------------- devices
+
+    def find_device(self) -> None:
+        """A text for the device that the registry has to allocate on, in the function or through all of its callers."""
+        found = self.device_in(self.entry, self.requests)
+        if found is not None:
+            self.device = found
+            return
+        if "device" in self.entry.facts.words - {"torch"} and any(p.name == "device" for p in self.entry.facts.params):
+            return
+        if not self.entry.facts.name.startswith("_") or self.entry.parent is not None:
+            return
+        calls: list[dict[str, object]] = []
+        for caller, called in self.asked.callers(self.entry.name):
+            given = self.device_in(caller, ())
+            if given is None:
+                return
+            calls.append({"path": caller.module.source.path, "call": list(called.expr.span), "value": given})
+        if calls:
+            self.device = self.parameter = "device"
+            self.calls = calls
+
+    def device_in(self, entry: FunctionEntry, requests: Sequence[Request]) -> str | None:
+        """A device that a function knows: a parameter, that of a tensor whose type or shape is asked, its object's."""
+        for param in entry.facts.params:
+            if param.name == "device" or _is_device(param.annotation):
+                return param.name
+        for request in requests:
+            for aspect in ("dtype", "size"):
+                argument = request.arguments.get(aspect)
+                if isinstance(argument, flow.Attr) and argument.name in ("dtype", "shape"):
+                    return f"{self.source.text(argument.base.span)}.device"
+        is_method = entry.owner is not None and entry.kind == "method" and entry.facts.params
+        if is_method and "device" in self.asked.behaviors.field_bindings(entry.owner or ""):
+            return f"{entry.facts.params[0].name}.device"
+        return None
+
+    # --------------------------------------------------------------------------------------------------- at the store
+
+    def keys(self, request: Request) -> tuple[list[dict[str, object]], str]:
+        """Every key of the store that the registry makes, with what each of them lacks."""
+        registry = request.registry
+        reading = self.asked.dependences.reading(request.function)
+        found: dict[Span, flow.Expr] = {}
+        entries: list[Look | Put] = [*reading.looks, *reading.puts]
+        for each in entries:
+            if each.held.slot == registry.slot and each.function == request.function and each.key is not None:
+                expr = self.bound(each.key)
+                found[expr.span] = expr
+        memory = registry.memory
+        if not found or memory is None or memory.function != request.function:
+            return [], "any"
+        first = min(span.start for span in found)
+        parts = list(dict.fromkeys(self.made_of(memory.span, request.key, first)))
+        if not parts:
+            return [], "any"
+        self.note_constant(parts)
+        texts = all(isinstance(expr, flow.Lit | flow.Text) for expr in found.values())
+        return [{"key": list(span), "parts": parts} for span in sorted(found)], "text" if texts else "any"
+
+    def bound(self, key: flow.Expr) -> flow.Expr:
+        """What a variable that holds the key is bound to."""
+        if not isinstance(key, flow.Name):
+            return key
+        values = [bind.value for bind in self.binds(key.id)]
+        return values[0] if len(values) == 1 and values[0] is not None else key
+
+    def binds(self, name: str) -> list[flow.Bind]:
+        return [
+            each
+            for each in flow.statements(self.entry.lowered.flow)
+            if isinstance(each, flow.Bind) and isinstance(each.target, flow.Name) and each.target.id == name
+        ]
+
+    def made_of(self, span: Span, key: frozenset[Ingredient], before: int) -> Iterator[str]:
+        """Parts of an allocation's arguments that a key lacks, as they can be written where the key is made."""
+        for call in flow.expressions(self.entry.lowered.flow):
+            if isinstance(call, flow.Call) and call.span == span:
+                for argument in (*call.args, *(value for name, value in call.keywords if name not in _OPTIONS)):
+                    for part in self.parts(argument, key):
+                        yield from self.early(part, key, before)
+
+    def early(self, part: str, key: frozenset[Ingredient], before: int) -> Iterator[str]:
+        """A part, or where it is bound too late what it is bound to is made of."""
+        binds = self.binds(part)
+        if all(bind.span.start < before for bind in binds):
+            param = next((p for p in self.entry.facts.params if p.name == part), None)
+            yield f"tuple({part})" if param is not None and not binds and _is_sequence(param) else part
+        elif len(binds) == 1 and binds[0].value is not None:
+            yield from self.parts(binds[0].value, key)
+
+
+def _is_device(annotation: flow.Expr | None) -> bool:
+    return isinstance(annotation, flow.Attr) and annotation.name == "device"
+
+
+def _is_sequence(param: Param) -> bool:
+    """Whether a parameter can be a list, which no key can hold."""
+    annotation = param.annotation
+    base = annotation.base if isinstance(annotation, flow.Item) else annotation
+    name = base.name if isinstance(base, flow.Attr) else base.id if isinstance(base, flow.Name) else ""
+    return name in ("Sequence", "List", "list", "Iterable") or (annotation is None and "shape" in param.name)
 
 
 def confirm(suspect: Suspect, module: codemod.Module) -> Finding | None:

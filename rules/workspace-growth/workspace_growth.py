@@ -1,25 +1,39 @@
-"""Reports workspaces that are replaced by larger ones although a captured graph may read them.
+"""Reports workspaces that are replaced by larger ones although a captured graph may read them, and keeps what one reads.
 
 A suspect's values:
 
     place       what is replaced, as the message names it
     how         `assign`, `item` or `resize`
     captured    "yes" where the project captures code that comes to the replacement
+    holder      who holds it: `self`, `class NAME` (a class of the same file, by its qualified name there), `module` or
+                `function START-END` (around the reported one); absent where it is held elsewhere
+    attribute   its name there; for an item, the container's
+    test        `start-end` of the `if` that decides whether it grows; absent where another function decides
+    capturing   qualified name of the project's own test of a capture, callable without arguments; absent where it has none
+    refuses     "yes" where growth inside a capture is refused already
+    reset       `start-end` of the statement, in a method of the same object, that resets the last graph; absent where the
+                object resets none
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+from graphlint import behavior as b
 from graphlint import codemod
-from graphlint.edits import Fix
+from graphlint.edits import Applicability, Fix
 from graphlint.effects import Effect
 from graphlint.findings import Finding, Precision, Severity, Step, Suspect
 from graphlint.growth import Growth, growths
-from graphlint.keeping import Runs, stores
+from graphlint.keeping import Runs, own_test, stores
 from graphlint.source import Span
 from graphlint.summaries import Analysis
 from graphlint.typestate import place_text, step
+
+_TEST = "torch.cuda.is_current_stream_capturing"
+_ERROR = "WorkspaceGrowthError"
+_ERROR_TEXT = "Memory that a capture reads would have to grow in it: run the largest shape once before."
 
 
 def suspects(analysis: Analysis) -> Iterator[Suspect]:
@@ -43,6 +57,7 @@ def _suspect(analysis: Analysis, growth: Growth, *, captures: bool) -> Suspect:
     values = {"place": place, "how": growth.how}
     if growth.is_captured:
         values["captured"] = "yes"
+    values |= _where(analysis, growth)
     return Suspect(
         "workspace-growth",
         entry.module.source.path,
@@ -53,6 +68,55 @@ def _suspect(analysis: Analysis, growth: Growth, *, captures: bool) -> Suspect:
         Severity.ERROR if growth.how == "resize" or growth.is_captured else None,
         _precision(analysis, growth, captures=captures),
     )
+
+
+def _where(analysis: Analysis, growth: Growth) -> dict[str, str]:
+    """What the rewrite wants to know; little where it has nothing to offer."""
+    values: dict[str, str] = {}
+    entry = analysis.project.functions[growth.root.function]
+    head, *rest = growth.place
+    if growth.dropped or len(growth.event.stack) > 1 or len(rest) != 1 or growth.test is None:
+        return values
+    if head == f"${growth.root.receiver}":
+        values["holder"] = "self"
+    elif (
+        head.startswith("class:")
+        and head[6:].startswith(f"{entry.module.name}.")
+        and head[6:] in analysis.project.classes
+    ):
+        values["holder"] = f"class {head[6:].removeprefix(f'{entry.module.name}.')}"
+    elif head == f"mod:{entry.module.name}":
+        values["holder"] = "module"
+    elif head.startswith("cell:") and (outer := analysis.project.functions.get(head[5:])) is not None:
+        values["holder"] = f"function {outer.facts.span.start}-{outer.facts.span.end}"
+    else:
+        return values
+    values["attribute"] = rest[0]
+    values["test"] = f"{growth.test.start}-{growth.test.end}"
+    if growth.is_refused:
+        values["refuses"] = "yes"
+    if (own := own_test(analysis, growth.root.function)) is not None:
+        values["capturing"] = own
+    if (
+        values["holder"] == "self"
+        and entry.owner is not None
+        and (reset := _last_reset(analysis, entry.owner)) is not None
+    ):
+        values["reset"] = f"{reset.start}-{reset.end}"
+    return values
+
+
+def _last_reset(analysis: Analysis, owner: str) -> Span | None:
+    """The statement, in one method of a class, that resets the last of its graphs."""
+    methods = set(analysis.project.classes[owner].methods.values()) if owner in analysis.project.classes else set()
+    found: dict[str, Span] = {}
+    for root in analysis.roots():
+        for site in analysis.sites(root) if root.function in methods else ():
+            node = site.event.node
+            if site.effect is Effect.GRAPH_DEATH and isinstance(node, b.Happens) and len(site.event.stack) == 1:
+                loop = site.event.loops[0].span if site.event.loops else node.span
+                found[root.function] = max(found.get(root.function, loop), loop)
+    return next(iter(found.values())) if len(found) == 1 else None
 
 
 def _precision(analysis: Analysis, growth: Growth, *, captures: bool) -> Precision:
@@ -79,5 +143,288 @@ def confirm(suspect: Suspect, module: codemod.Module) -> Finding | None:
 
 
 def fix(finding: Finding, modules: codemod.Modules) -> Fix | None:
-    """None yet."""
+    """Mark what a capture is given, keep it when it is replaced, and refuse to grow inside a capture."""
+    if "test" not in finding.values:
+        return None
+    growing = _Growing.find(finding, modules)
+    if growing is None or not growing.write():
+        return None
+    conditions = []
+    if "refuses" not in finding.values:
+        conditions.append("growth in a capture raises, on every rank alike: run the largest shape once before")
+    if "reset" in finding.values:
+        conditions.append("what a capture was given is kept until the graphs are reset, one block for each growth")
+    else:
+        life = "the object" if finding.values["holder"] == "self" else "the process"
+        conditions.append(f"what a capture was given is kept for the life of {life}, one block for each growth")
+    if growing.how == "resize":
+        conditions.append("what the workspace held is not copied when it grows")
+    title = "keep what a capture was given, and refuse to grow in one"
+    return Fix(title, Applicability.UNSAFE, growing.rewrite.edits(), tuple(conditions))
+
+
+@dataclass
+class _Growing:
+    """The statements that a growth consists of, and the names of what is noted beside it."""
+
+    finding: Finding
+    tree: codemod.Tree
+    rewrite: codemod.Rewrite
+    how: str
+    function: codemod.cst.FunctionDef
+    statement: codemod.Unit
+    """What replaces the memory."""
+    branch: codemod.cst.If
+    """What decides whether it does."""
+    test: str
+    """Call that says whether the stream is being captured."""
+    place: str
+    """The expression that is replaced."""
+    base: str
+    """What stands before the names of this object, class or module."""
+    key: str
+    """For an item, its key."""
+
+    @classmethod
+    def find(cls, finding: Finding, modules: codemod.Modules) -> _Growing | None:
+        """The parts of a growth in the file; None where they are not of a shape that can be rewritten."""
+        tree = modules[finding.path].tree()
+        statement = tree.statement(finding.span)
+        branch = tree.statement(_span(finding.values["test"]))
+        function = tree.function(statement) if statement is not None else None
+        if statement is None or function is None or not isinstance(branch, codemod.cst.If):
+            return None
+        target = _target(statement, finding.values["attribute"])
+        named = codemod.reference(
+            modules, finding.path, finding.values.get("capturing", _TEST), codemod.uses(function.body)
+        )
+        if target is None or named is None or named.statement is not None:
+            return None
+        how = finding.values["how"]
+        if how == "resize" and isinstance(target, codemod.cst.Subscript):
+            return None
+        key = ""
+        if isinstance(target, codemod.cst.Subscript):
+            if not codemod.is_pure(target.value) or not all(codemod.is_pure(each) for each in _indices(target)):
+                return None
+            key = ", ".join(tree.root.code_for_node(each) for each in target.slice)
+        base = _base(finding, tree, function, target)
+        if base is None:
+            return None
+        place = tree.root.code_for_node(target)
+        rewrite = codemod.Rewrite(tree)
+        return cls(finding, tree, rewrite, how, function, statement, branch, f"{named.expression}()", place, base, key)
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Of the mark and of the list: beside what they are about, and named after it."""
+        stem = self.finding.values["attribute"]
+        if not stem.startswith("_") and self.finding.values["holder"] != "module":
+            stem = f"_{stem}" if self.finding.values["holder"] == "self" else stem
+        stem = stem.lower()
+        return f"{stem}_captured", f"{stem}_retired"
+
+    def write(self) -> bool:
+        """Ask for all changes; False where one of them has no place."""
+        cst = codemod.cst
+        mark, retired = (f"{self.base}{name}" for name in self.names)
+        if any(name in self.tree.text for name in self.names):
+            return False
+        inside = next((block for block, _ in self.tree.path(self.statement) if self._holds(block)), None)
+        block, outer = self._outermost()
+        if inside is not None:
+            refusal: codemod.Unit | None = next(codemod.units(inside))
+        else:
+            following = list(codemod.units(block))
+            at = following.index(outer) + 1
+            refusal = following[at] if at < len(following) and not self.branch.orelse else None
+            if not isinstance(self.branch.body, cst.IndentedBlock) or not codemod.uses(self.branch.body).exits:
+                return False
+        if refusal is None or not self._declare() or not self._share():
+            return False
+        marking = f"{mark}.add({self.key})" if self.key else f"{mark} = True"
+        if inside is not None:
+            self.rewrite.insert_after(outer, f"if {self.test}:\n    {marking}\n")
+        else:
+            first = next(codemod.units(self.branch.body))
+            self.rewrite.insert_before(first, f"if {self.test}:\n    {marking}\n")
+        if "refuses" not in self.finding.values:
+            message = f"{self.finding.symbol} cannot grow while capturing: run the largest shape once before"
+            self.rewrite.insert_before(refusal, f'if {self.test}:\n    raise {_ERROR}("{message}")\n')
+            self._define_error()
+        if self.key:
+            kept = f"if {self.key} in {mark}:\n    {retired}.append({self.place})\n    {mark}.discard({self.key})\n"
+        else:
+            kept = f"if {mark}:\n    {retired}.append({self.place})\n    {mark} = False\n"
+        self.rewrite.insert_before(self.statement, kept)
+        if self.how == "resize":
+            self._allocate()
+        if reset := self.finding.values.get("reset"):
+            last = self.tree.statement(_span(reset))
+            if last is not None:
+                self.rewrite.insert_after(last, f"{retired}.clear()\n")
+        return True
+
+    def _holds(self, block: codemod.Block) -> bool:
+        return self.branch in self.tree.ancestors(block) or block is self.branch.body
+
+    def _outermost(self) -> tuple[codemod.Block, codemod.Unit]:
+        """The `if` whose chain of `elif` the branch belongs to, and the block that it stands in."""
+        block, unit = self.tree.path(self.branch)[-1]
+        return block, unit
+
+    def _declare(self) -> bool:
+        """Set the mark and the list up where what they are about is."""
+        cst = codemod.cst
+        holder, attribute = self.finding.values["holder"], self.finding.values["attribute"]
+        mark, retired = self.names
+        empty = "set()" if self.key else "False"
+        lines = f"{{0}}{mark} = {empty}\n{{0}}{retired} = []\n"
+        if holder == "self":
+            owner = next((o for o in self.tree.ancestors(self.function) if isinstance(o, cst.ClassDef)), None)
+            init = owner and next(
+                (u for u in codemod.units(owner.body) if isinstance(u, cst.FunctionDef) and u.name.value == "__init__"),
+                None,
+            )
+            if not init or not init.params.params:
+                return False
+            me = init.params.params[0].name.value
+            anchor = _assigning(init.body, attribute, me)
+            if anchor is not None:
+                self.rewrite.insert_after(anchor, lines.format(f"{me}."))
+            else:
+                self.rewrite.insert_before(_after_docstring(init.body), lines.format(f"{me}."))
+            return True
+        if holder.startswith("class "):
+            body: codemod.Block | None = self._class_body(holder.removeprefix("class "))
+        elif holder == "module":
+            body = self.tree.root
+        else:
+            start, _, end = holder.removeprefix("function ").partition("-")
+            outer = self.tree.statement(Span(int(start), int(end)))
+            body = outer.body if isinstance(outer, cst.FunctionDef) else None
+        anchor = _assigning(body, attribute) if body is not None else None
+        if anchor is None:
+            return False
+        if isinstance(anchor, cst.AnnAssign):
+            kind = "set" if self.key else "bool"
+            lines = f"{{0}}{mark}: {kind} = {empty}\n{{0}}{retired}: list = []\n"
+        self.rewrite.insert_after(anchor, lines.format(""))
+        return True
+
+    def _class_body(self, qualified: str) -> codemod.Block | None:
+        body: codemod.Block | None = self.tree.root
+        for name in qualified.split("."):
+            if body is None:
+                return None
+            found = (u for u in codemod.units(body) if isinstance(u, codemod.cst.ClassDef) and u.name.value == name)
+            definition = next(found, None)
+            body = definition.body if definition is not None else None  # type: ignore[assignment]
+        return body
+
+    def _share(self) -> bool:
+        """Let the function set a mark of the module; a closure's cannot be set without more than this."""
+        holder = self.finding.values["holder"]
+        if self.key or holder == "self" or holder.startswith("class "):
+            return True
+        if holder != "module":
+            return False
+        for unit in codemod.units(self.function.body):
+            if isinstance(unit, codemod.cst.Global):
+                self.rewrite.insert_after(unit, f"global {self.names[0]}\n")
+                return True
+        return False
+
+    def _define_error(self) -> None:
+        """Define the error in front of what raises it, unless the module has it."""
+        body = list(codemod.units(self.tree.root))
+        if any(isinstance(unit, codemod.cst.ClassDef) and unit.name.value == _ERROR for unit in body):
+            return
+        top = self.tree.path(self.function)
+        first = top[0][1] if top else self.function
+        self.rewrite.define_before(first, f'class {_ERROR}(RuntimeError):\n    """{_ERROR_TEXT}"""\n')
+
+    def _allocate(self) -> None:
+        """New memory in the place of the same memory, moved."""
+        call = self.statement
+        assert isinstance(call, codemod.cst.Expr)
+        inner = call.value
+        while isinstance(inner, codemod.cst.Call) and not _is_resize(inner):
+            assert isinstance(inner.func, codemod.cst.Attribute)
+            inner = inner.func.value
+        assert isinstance(inner, codemod.cst.Call)
+        size = self.tree.root.code_for_node(inner.args[0].value)
+        self.rewrite.insert_before(self.statement, f"{self.place} = {self.place}.new_empty({size})\n")
+        self.rewrite.delete(self.statement)
+
+
+def _span(text: str) -> Span:
+    start, _, end = text.partition("-")
+    return Span(int(start), int(end))
+
+
+def _is_resize(call: codemod.cst.BaseExpression) -> bool:
+    cst = codemod.cst
+    return isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value == "resize_"
+
+
+def _target(statement: codemod.Unit, attribute: str) -> codemod.cst.BaseExpression | None:
+    """The expression that is replaced: the target of an assignment, or what is resized."""
+    cst = codemod.cst
+    candidates: list[codemod.cst.BaseExpression] = []
+    if isinstance(statement, cst.Assign):
+        candidates = [target.target for target in statement.targets]
+    elif isinstance(statement, cst.AnnAssign):
+        candidates = [statement.target]
+    elif isinstance(statement, cst.Expr) and isinstance(statement.value, cst.Call) and _is_resize(statement.value):
+        assert isinstance(statement.value.func, cst.Attribute)
+        candidates = [statement.value.func.value] if len(statement.value.args) == 1 else []
+    for each in candidates:
+        if isinstance(each, cst.Subscript):
+            return each
+        if isinstance(each, cst.Attribute) and each.attr.value == attribute and codemod.is_pure(each.value):
+            return each
+        if isinstance(each, cst.Name) and each.value == attribute:
+            return each
     return None
+
+
+def _indices(target: codemod.cst.Subscript) -> Iterator[codemod.cst.BaseExpression]:
+    for element in target.slice:
+        if isinstance(element.slice, codemod.cst.Index):
+            yield element.slice.value
+
+
+def _base(
+    finding: Finding, tree: codemod.Tree, function: codemod.cst.FunctionDef, target: codemod.cst.BaseExpression
+) -> str | None:
+    """What stands before the names that are noted beside the place."""
+    cst = codemod.cst
+    holder = finding.values["holder"]
+    holding = target.value if isinstance(target, cst.Subscript) else target
+    if holder == "self":
+        return f"{function.params.params[0].name.value}." if function.params.params else None
+    if holder.startswith("class "):
+        if isinstance(holding, cst.Attribute):
+            return f"{tree.root.code_for_node(holding.value)}."
+        return f"{holder.removeprefix('class ')}."
+    return ""
+
+
+def _assigning(body: codemod.Block, attribute: str, owner: str = "") -> codemod.Unit | None:
+    """The statement of a block that first gives a name, or an attribute of `owner`, a value."""
+    cst = codemod.cst
+    for unit in codemod.units(body):
+        targets = [each.target for each in unit.targets] if isinstance(unit, cst.Assign) else []
+        targets += [unit.target] if isinstance(unit, cst.AnnAssign) else []
+        for target in targets:
+            if codemod.dotted(target) == (f"{owner}.{attribute}" if owner else attribute):
+                return unit
+    return None
+
+
+def _after_docstring(body: codemod.Block) -> codemod.Unit:
+    cst = codemod.cst
+    found = list(codemod.units(body))
+    is_docstring = isinstance(found[0], cst.Expr) and isinstance(found[0].value, cst.SimpleString) and len(found) > 1
+    return found[1] if is_docstring else found[0]

@@ -260,6 +260,8 @@ def read(
     suffixes = files.PYTHON + CPP
     search = partial(files.project_files, paths, settings, unsaved, suffixes, force_exclude=force_exclude)
     selection = search(enough=sieve.FEW)
+    if selection.is_cut and len(_by_language(selection.context)[0]) <= sieve.FEW:
+        selection = search()  # C++ filled it, so it says nothing about Python
     report, reported_native = _by_language(selection.report)
     context, _ = _by_language(selection.context)
     given = list(_read(report, unsaved)) if len(report) <= sieve.FEW else []
@@ -303,11 +305,11 @@ def _by_language(paths: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
 def _mentioning(sources: Iterator[Source], words: Vocabulary, native: Native | None) -> Sequence[Source]:
     """The files of a large project that can matter: by what they mention, or as they call C++ that does."""
     if native is None or not native.effects:
-        return sieve.mention(sources, words)
+        return sieve.select(sources, words)
     everything = list(sources)
     calls = [effect.call.split(".") for effect in native.effects]
     calling = sieve.mentioning(everything, [(call[-1], call[-2]) for call in calls if len(call) > 1])
-    chosen = {each.path for each in (*sieve.mention(everything, words), *calling)}
+    chosen = {each.path for each in (*sieve.select(everything, words), *calling)}
     return [each for each in everything if each.path in chosen]
 
 

@@ -16,7 +16,8 @@ left to right visits the calls in the order in which Python runs them.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterator
+from typing import NamedTuple, TypeAlias, get_args
 
 from graphlint.source import Span
 
@@ -272,3 +273,34 @@ def children(flow: Flow) -> tuple[Flow, ...]:
         case Try():
             return (flow.body, *(handler.body for handler in flow.handlers), flow.other, flow.final)
     return ()
+
+
+def statements(flow: Flow) -> Iterator[Flow]:
+    """A flow and everything in it that is a flow."""
+    yield flow
+    for child in children(flow):
+        yield from statements(child)
+
+
+def expressions(flow: Flow) -> Iterator[Expr]:
+    """Every expression in a flow, those in other expressions too."""
+    for statement in statements(flow):
+        parts: tuple[object, ...] = () if isinstance(statement, Seq) else statement
+        stack = [part for part in parts if isinstance(part, _EXPRESSIONS)]
+        while stack:
+            expr = stack.pop()
+            yield expr
+            stack += subexpressions(expr)
+
+
+def last_name(expr: Expr) -> str:
+    """The last word of a name or an attribute, or of the callee of a call."""
+    match expr:
+        case Name(id=name) | Attr(name=name):
+            return name
+        case Call(callee=callee):
+            return last_name(callee)
+    return ""
+
+
+_EXPRESSIONS = get_args(Expr)

@@ -18,6 +18,7 @@ from graphlint.effects import Effect
 from graphlint.evaluate import excludes_capture, implies_capture
 from graphlint.execution import Event, Refusal, visit
 from graphlint.keeping import Runs, Store, asks_capture, read_by, related
+from graphlint.source import Span
 from graphlint.summaries import Analysis
 from graphlint.values import ELEMENT, Place, Test
 
@@ -74,6 +75,24 @@ class Growth:
     def whole(self) -> Behavior:
         """The function with all that it does, relevant or not."""
         return self.analysis.behaviors.built(self.root.key) or self.root
+
+    @cached_property
+    def is_refused(self) -> bool:
+        """Whether it raises where it would have to grow inside a capture."""
+        found: list[Refusal] = []
+        visit(self.whole, self.analysis.behaviors.built, lambda _: None, found.append)
+        return any(any(map(implies_capture, each.guards)) for each in found)
+
+    @cached_property
+    def test(self) -> Span | None:
+        """The branch that decides whether it grows: around the replacement, or before it; None where another function does."""
+        at = self.event.stack[0].span
+        spans = [
+            node.span for node in b.walk(self.whole.node) if isinstance(node, b.Either) and self._compared(node.test)
+        ]
+        around = [span for span in spans if span.contains(at)]
+        before = [span for span in spans if span.end <= at.start]
+        return min(around, default=None) or max(before, default=None)
 
     @cached_property
     def dropped(self) -> tuple[Event, ...]:

@@ -147,6 +147,19 @@ def asks_capture(test: Test) -> bool:
     return False
 
 
+def own_test(analysis: Analysis, function: str) -> str | None:
+    """A function of the same module, its imports included, that says without arguments whether the stream is being captured."""
+    module = analysis.project.functions[function].module
+    for symbol in module.scope.values():
+        target = analysis.project.resolve(symbol.name) if symbol.kind == "import" else symbol
+        built = analysis.behaviors.built(target.name) if target.kind == "function" else None
+        if built is None or not built.asks_capture:
+            continue
+        if all(param.default is not None for param in analysis.project.functions[target.name].facts.params):
+            return target.name
+    return None
+
+
 # ---------------------------------------------------------------------------------------------------------------- runs
 
 

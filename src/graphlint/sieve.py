@@ -68,8 +68,23 @@ def tokens(vocabulary: Vocabulary) -> tuple[bytes, ...]:
 def mention(sources: Iterable[Source], vocabulary: Vocabulary) -> list[Source]:
     """The files that mention a distinctive name, or keep device memory in a telling way, in order."""
     wanted = tokens(vocabulary)
+    return [source for source in sources if _mentions(source, wanted)]
+
+
+def _mentions(source: Source, wanted: Iterable[bytes]) -> bool:
+    return any(token in source.content for token in wanted) or keeps_memory(source.content)
+
+
+def select(sources: Iterable[Source], vocabulary: Vocabulary) -> list[Source]:
+    """The files of a large project to read, in order: those that mention something, and those that hand names on.
+
+    A package's `__init__.py` has no effect; but a name that is imported from it is found through it only.
+    """
+    wanted = tokens(vocabulary)
     return [
-        source for source in sources if any(token in source.content for token in wanted) or keeps_memory(source.content)
+        source
+        for source in sources
+        if _mentions(source, wanted) or (source.path.endswith("__init__.py") and b"import" in source.content)
     ]
 
 

@@ -54,6 +54,8 @@ class _Changes:
 
     before: dict[Unit, list[Statement]] = field(default_factory=lambda: defaultdict(list))
     after: dict[Unit, list[Statement]] = field(default_factory=lambda: defaultdict(list))
+    set_off: set[Unit] = field(default_factory=set)
+    """Statements that two blank lines set off from what is inserted in front of them."""
     deleted: set[Unit] = field(default_factory=set)
     moved: set[Unit] = field(default_factory=set)
     to: dict[Unit, list[Unit]] = field(default_factory=lambda: defaultdict(list))
@@ -82,6 +84,11 @@ class Rewrite:
     def insert_before(self, unit: Unit, text: str) -> None:
         """Insert statements before one, in front of its comments; the first that is asked for stands first."""
         self._changes.before[unit] += self._statements(text, unit)
+
+    def define_before(self, unit: Unit, text: str) -> None:
+        """Insert a definition in front of one of the top level, with two blank lines around it."""
+        self._changes.before[unit] += self._statements(text, unit)
+        self._changes.set_off.add(unit)
 
     def insert_after(self, unit: Unit, text: str) -> None:
         """Insert statements behind one."""
@@ -346,7 +353,8 @@ class _Pass(cst.CSTTransformer):
                 blanks, lines = split(statement.leading_lines)
                 waiting += blanks
                 put(arriving)
-                statement = statement.with_changes(leading_lines=lines)
+                apart = [BLANK, BLANK] if unit in changes.set_off else []
+                statement = statement.with_changes(leading_lines=[*apart, *lines])
             if unit in changes.deleted:
                 waiting += left_behind(statement)
                 self._shrunk.add(original)

@@ -607,6 +607,10 @@ class Tensor:
     def clone(self) -> Tensor:
         return self._fresh()._write(lambda runs: runs, self)
 
+    def new_empty(self, *shape: Any) -> Tensor:
+        flat = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        return Tensor(self._machine, tuple(flat), self.dtype, self._device)
+
     def repeat(self, times: int) -> Tensor:
         result = Tensor(self._machine, (self.numel() * times,), self.dtype, self._device)
         return result._write(lambda runs: runs * times, self)

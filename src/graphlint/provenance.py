@@ -1,0 +1,1144 @@
+"""Reads functions for what their values depend on, what they take out of stores and put there, and whom they ask.
+
+Reading a function walks its flow once, in order, and gives every expression a `Dependent`: the sources that it is
+computed from, the memory that it allocates, the store (an attribute, a module variable, a table in one) that it came
+out of. Callees of the project are read first, as far as they are short; what they do is put into the caller's terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from graphlint import flow
+from graphlint.behavior import Slot
+from graphlint.dependence import (
+    CURRENT,
+    DEVICES,
+    DTYPES,
+    NO_SOURCES,
+    NOTHING,
+    SIZES,
+    UNKNOWN,
+    Ask,
+    Called,
+    Dependent,
+    Held,
+    Ingredient,
+    Kept,
+    Look,
+    Lossy,
+    Memory,
+    Put,
+    Reading,
+    Rebase,
+    aspect,
+    bindings,
+    derived,
+    element,
+    extended,
+    lifted,
+    lowered,
+    shared_kind,
+    sources_of,
+    union,
+)
+from graphlint.effects import Effect
+from graphlint.evaluate import Behaviors
+from graphlint.flow import Expr, Flow
+from graphlint.project import FunctionEntry
+from graphlint.source import Span
+from graphlint.values import Symbol, Type
+
+_WINDOWS = frozenset(
+    (
+        "view",
+        "reshape",
+        "narrow",
+        "as_strided",
+        "flatten",
+        "unsqueeze",
+        "squeeze",
+        "expand",
+        "view_as",
+        "t",
+        "transpose",
+        "zero_",
+        "fill_",
+    )
+)
+"""Methods that give the same memory again."""
+_SAME = frozenset(("contiguous", "detach", "data", "requires_grad_"))
+"""Methods that leave a tensor's shape, dtype and device as they are."""
+_LOOKS = frozenset(("get", "__getitem__", "setdefault", "pop"))
+_ADDS = frozenset(("append", "add", "extend", "insert", "appendleft", "push"))
+_REMOVES = frozenset(("remove", "discard", "pop", "popitem", "popleft", "clear"))
+_VIEWS = frozenset(("values", "items", "keys", "copy"))
+_LOSSY = frozenset(("//", ">>", "<", ">", "<=", ">=", "==", "!=", "is", "is not", "in", "not in"))
+_COMPARES = frozenset(("<", ">", "<=", ">=", "==", "!=", "is", "is not"))
+_PRESENCE = frozenset(("isinstance", "bool", "hasattr", "callable"))
+_LIKE = "_like"
+_DEEPEST = 3
+_LONGEST = 4_000
+"""Bytes of the longest callee that is read for its caller's sake."""
+_SHORT = 1_200
+"""Bytes up to which it need not allocate anything for that."""
+_SELDOM_BUFFERS = frozenset(
+    (
+        "clone",
+        "tensor",
+        "new_tensor",
+        "rand",
+        "randn",
+        "randint",
+        "rand_like",
+        "randn_like",
+        "eye",
+        "linspace",
+        "arange",
+    )
+)
+
+
+class Dependences:
+    """The readings of a project, made when asked for."""
+
+    def __init__(self, behaviors: Behaviors) -> None:
+        self.behaviors = behaviors
+        self.project = behaviors.project
+        self.vocabulary = behaviors.vocabulary
+        self._readings: dict[str, Reading] = {}
+        self.busy: set[str] = set()
+        self._depth = 0
+        self._readers: dict[str, _Reader] = {}
+        self._constant: dict[Slot, bool] = {}
+
+    @cached_property
+    def allocators(self) -> frozenset[str]:
+        """Dotted names of what makes device memory."""
+        return frozenset(
+            name
+            for name, entries in self.vocabulary.calls.items()
+            if any(e.makes in ("tensor", "memory") for e in entries)
+        )
+
+    @cached_property
+    def allocating_words(self) -> frozenset[str]:
+        """The last words of those of them that make buffers."""
+        return frozenset(name.rpartition(".")[2] for name in self.allocators) - _SELDOM_BUFFERS
+
+    def reading(self, name: str) -> Reading:
+        """The dependences in a function of the project; empty while it is being read, which ends a recursion."""
+        known = self._readings.get(name)
+        if known is not None:
+            return known
+        entry = self.project.functions[name]
+        if entry.parent is not None and entry.parent not in self.busy:
+            self.reading(entry.parent)
+            if name in self._readings:
+                return self._readings[name]
+        if name in self.busy:
+            return Reading(name)
+        self.busy.add(name)
+        try:
+            parent = self._readers.get(entry.parent) if entry.parent is not None else None
+            reader = _Reader(self, entry, parent)
+            self._readers[name] = reader
+            reader.read()
+        finally:
+            self.busy.discard(name)
+        self._readings[name] = reader.result
+        return reader.result
+
+    def value(self, name: str, expr: Expr) -> Dependent:
+        """What an expression of a function depends on, by the variables as they stand at the function's end."""
+        self.reading(name)
+        reader = self._readers[name]
+        reader.quiet = True
+        return reader.value(expr)
+
+    def callee(self, name: str) -> Reading | None:
+        """The reading of a function for one that calls it; None where that leads too far."""
+        if name in self._readings:
+            return self._readings[name]
+        entry = self.project.functions.get(name)
+        if entry is None or name in self.busy or self._depth >= _DEEPEST:
+            return None
+        length = entry.facts.span.end - entry.facts.span.start
+        if length > (_SHORT if self.allocating_words.isdisjoint(entry.facts.words) else _LONGEST):
+            return None
+        self._depth += 1
+        try:
+            return self.reading(name)
+        finally:
+            self._depth -= 1
+
+    def is_constant(self, owner: str, name: str) -> bool:
+        """Whether every instance of a class sets an attribute to one and the same literal."""
+        key = (owner, name)
+        known = self._constant.get(key)
+        if known is None:
+            values = [
+                value
+                for each in self.project.mro(owner)
+                if each in self.project.classes
+                for _, value, how in self.behaviors.field_bindings(each).get(name, ())
+                if how != "annotation"
+            ]
+            literals = {(type(v.value), v.value) for v in values if isinstance(v, flow.Lit) and v.value is not None}
+            known = self._constant[key] = (
+                bool(values) and len(literals) == 1 and all(isinstance(v, flow.Lit) for v in values)
+            )
+        return known
+
+
+_SILENT = frozenset(
+    ("debug", "info", "warning", "error", "exception", "log", "print", "bool", "str", "repr", "format", "RuntimeError",
+     "AssertionError", "ValueError", "isinstance", "nullcontext", "is_current_stream_capturing")
+)  # fmt: skip
+"""Calls that do nothing lasting with what they are told."""
+_OPTIONS = frozenset(
+    ("dtype", "device", "requires_grad", "pin_memory", "layout", "memory_format", "out", "generator", "fill_value")
+)
+
+
+class _Reader:
+    """Walks one function."""
+
+    def __init__(self, dependences: Dependences, entry: FunctionEntry, parent: _Reader | None) -> None:
+        self.all = dependences
+        self.project = dependences.project
+        self.entry = entry
+        self.module = entry.module
+        self.parent = parent
+        self.result = Reading(entry.name)
+        self.env: dict[str, Dependent] = {}
+        self.guards: list[frozenset[Ask]] = []
+        self.loop_asks: list[set[Ask]] = []
+        self.devices: list[frozenset[Ingredient]] = []
+        self.captures = 0
+        self.eager = False
+        """No stream is being captured where the statement at hand runs."""
+        self.globals: frozenset[str] = frozenset()
+        self.returned: list[Dependent] = []
+        self.quiet = False
+        """It only looks again at what was read before."""
+        self.asked_at: dict[str, Span] = {}
+        """Local variable -> where the capture test was asked whose answer it holds."""
+        for index, param in enumerate(entry.facts.params):
+            if index == 0 and entry.kind == "classmethod" and entry.owner is not None:
+                self.env[param.name] = Dependent(names=frozenset((entry.owner,)))
+                continue
+            place = (f"${param.name}",)
+            self.env[param.name] = Dependent(place, frozenset((place,)))
+        params = entry.facts.params
+        self.me = (
+            params[0].name if params and entry.owner is not None and entry.kind in ("method", "property") else None
+        )
+
+    def read(self) -> None:
+        lowered = self.entry.lowered
+        self.globals = lowered.globals
+        for nested in lowered.nested:
+            name = f"{self.module.name}.{nested.qualname}"
+            self.project.functions.setdefault(name, FunctionEntry(name, self.module, nested, self.entry.name))
+        for param in self.entry.facts.params:
+            if param.default is not None:
+                default = self.value(param.default)
+                if default.capturing:
+                    self.result.kept.append(Kept("default", param.default.span))
+        self.run(lowered.flow)
+        self.result.returns = union(self.returned)
+
+    # ----------------------------------------------------------------------------------------------- statements
+
+    def run(self, body: Flow) -> None:
+        match body:
+            case flow.Eval(value=value):
+                self.value(value)
+            case flow.Bind():
+                self.bind_statement(body)
+            case flow.Drop(target=target):
+                self.drop(target)
+            case flow.Seq(items=items):
+                before, eager = len(self.guards), self.eager
+                for item in items:
+                    self.run(item)
+                del self.guards[before:]
+                self.eager = eager
+            case flow.Alt():
+                self.branch(body)
+            case flow.Star():
+                self.loop(body)
+            case flow.Scope():
+                self.scope(body)
+            case flow.Try():
+                self.try_(body)
+            case flow.Exit(kind=kind, value=value):
+                result = self.value(value) if value is not None else Dependent(literal=None)
+                if kind == "return":
+                    self.returned.append(result)
+
+    def branch(self, alt: flow.Alt) -> None:
+        test = self.test(alt.test)
+        asks = test.asks | test.chosen
+        self.pin(alt)
+        before = dict(self.env)
+        leaves: list[bool] = []
+        eager = self.eager
+        for index, side in enumerate((alt.then, alt.other)):
+            self.env = dict(before)
+            puts, returned = len(self.result.puts), len(self.returned)
+            self.guards.append(asks)
+            self.eager = eager or (test.eager, test.capturing)[index]
+            self.run(side)
+            self.guards.pop()
+            leaves.append(not _falls_through(side))
+            if index == 0:
+                after = self.env
+            if not leaves[-1] or not asks:
+                continue
+            slots = {ask.slot for ask in asks}
+            stored = any(put.held.slot in slots for put in self.result.puts[puts:])
+            given = any(held.slot in slots for each in self.returned[returned:] for held in each.held)
+            if not stored and not given and not _loops_on(side):
+                for ask in asks:
+                    self.result.checked.setdefault(ask.slot, set()).update(ask.sources)
+                asks = frozenset()
+        self.eager = eager
+        if test.capturing and _acts(alt.then):
+            self.result.kept.append(Kept("branch", self.asked(alt.test)))
+        if (leaves[0] and test.capturing) or (leaves[1] and test.eager):
+            self.eager = True  # for the rest of the block that this stands in
+        if leaves == [True, False]:
+            pass
+        elif leaves == [False, True]:
+            self.env = after
+        elif leaves == [False, False]:
+            self.env = _join(after, self.env)
+        if any(leaves) and asks:
+            if self.loop_asks and _loops_on(alt.then if leaves[0] else alt.other):
+                self.loop_asks[-1] |= asks
+            else:
+                self.guards.append(asks)  # for the rest of the block that this stands in
+        elif asks and self.loop_asks:
+            self.loop_asks[-1] |= asks
+
+    def pin(self, alt: flow.Alt) -> None:
+        """Note what an assertion, or a test that raises, holds to a constant."""
+        if _raises(alt.other):
+            holds, op = alt.test, "=="
+        elif _raises(alt.then):
+            holds, op = alt.test, "!="
+        else:
+            return
+        stack = [holds]
+        while stack:
+            each = stack.pop()
+            if isinstance(each, flow.Op) and each.op == ("and" if op == "==" else "or"):
+                stack += each.operands
+            elif (
+                isinstance(each, flow.Op)
+                and each.op in (op, "is" if op == "==" else "is not")
+                and len(each.operands) == 2
+            ):
+                one, other = map(self.value, each.operands)
+                for this, that in ((one, other), (other, one)):
+                    if this.place is not None and not that.sources and that.place is None:
+                        self.result.pinned.add(this.place)
+
+    def loop(self, star: flow.Star) -> None:
+        if star.iterable is not None:
+            iterable = self.value(star.iterable)
+            if star.target is not None:
+                self.bind(star.target, element(iterable), star.span)
+        if star.test is not None:
+            self.test(star.test)
+        before = dict(self.env)
+        self.loop_asks.append(set())
+        self.run(star.body)
+        asks = frozenset(self.loop_asks.pop())
+        self.env = _join(before, self.env)
+        if asks:
+            self.guards.append(asks)
+        self.run(star.other)
+
+    def scope(self, scope: flow.Scope) -> None:
+        context = self.value(scope.context)
+        if scope.target is not None:
+            self.bind(scope.target, context, scope.span)
+        device = NO_SOURCES
+        captures = False
+        if isinstance(scope.context, flow.Call):
+            quiet, self.quiet = self.quiet, True
+            names = self.canonical(self.value(scope.context.callee).names)
+            captures = any(
+                entry.does is Effect.CAPTURE for name in names for entry in self.all.vocabulary.contexts.get(name, ())
+            )
+            if _last(scope.context.callee) in ("device", "device_of", "use_device") and scope.context.args:
+                device = self.value(scope.context.args[0]).sources
+            self.quiet = quiet
+        if captures:
+            self.captures += 1
+        if device:
+            self.devices.append(device)
+        self.run(scope.body)
+        if device:
+            self.devices.pop()
+        if captures:
+            self.captures -= 1
+
+    def try_(self, body: flow.Try) -> None:
+        before = dict(self.env)
+        self.run(body.body)
+        after = self.env
+        ends = [after] if _falls_through(body.body) else []
+        for handler in body.handlers:
+            self.env = _join(before, after)
+            self.run(handler.body)
+            if _falls_through(handler.body):
+                ends.append(self.env)
+        self.env = ends[0] if ends else after
+        for each in ends[1:]:
+            self.env = _join(self.env, each)
+        self.run(body.other)
+        self.run(body.final)
+
+    def bind_statement(self, bind: flow.Bind) -> None:
+        if bind.value is None:
+            return
+        value = self.value(bind.value)
+        if bind.op:
+            value = union([self.value(bind.target), value])
+            value = replace(value, place=None, literal=..., items=None)
+        self.bind(bind.target, value, bind.span, bind.value)
+
+    def bind(self, target: Expr, value: Dependent, span: Span, expr: Expr | None = None) -> None:
+        """Give a target a value."""
+        match target:
+            case flow.Name(id=name):
+                if value.capturing and expr is not None:
+                    self.asked_at[name] = self.asked(expr)
+                if name in self.globals:
+                    held = Held((f"mod:{self.module.name}", name), "module")
+                    self.put(held, "set", value, span)
+                    self.keep("attribute", value, expr, held.slot)
+                    return
+                asks = frozenset().union(*self.guards) if self.guards else frozenset()
+                self.env[name] = replace(value, chosen=value.chosen | asks) if asks else value
+            case flow.Attr(base=base, name=name):
+                for held in self.attribute(self.value(base), name, plain=True).held:
+                    self.put(held, "set", value, span)
+                    self.keep("attribute", value, expr, held.slot)
+            case flow.Item(base=base, index=index):
+                container = self.value(base)
+                if isinstance(index, flow.Op) and index.op == "Slice":
+                    return
+                key = self.value(index)
+                for held in container.held if not container.is_display else ():
+                    self.put(held._replace(key=held.key | key.sources, keyed=True), "set", value, span, index)
+            case flow.Group(items=items):
+                parts = value.items if value.items is not None and len(value.items) == len(items) else None
+                for number, item in enumerate(items):
+                    self.bind(item, parts[number] if parts is not None else self.part(value, number), span)
+            case flow.Op(op="*", operands=operands):
+                self.bind(operands[0], replace(value, items=None), span)
+
+    @staticmethod
+    def part(value: Dependent, index: int) -> Dependent:
+        if value.place is not None:
+            place = (*value.place, f"[{index}]")
+            return Dependent(place, frozenset((place,)), value.held)
+        return replace(value, items=None, literal=...)
+
+    def put(self, held: Held, how: str, value: Dependent, span: Span, key: Expr | None = None) -> None:
+        asks = frozenset(ask for guard in self.guards for ask in guard if ask.slot == held.slot)
+        if self.quiet or held.derived:
+            return
+        self.result.puts.append(
+            Put(held, how, value.memory, value, asks | value.chosen, span, self.entry.name, value.sources, key)
+        )
+
+    def keep(self, how: str, value: Dependent, expr: Expr | None, slot: Slot | None = None) -> None:
+        if value.capturing and expr is not None and not value.is_function:
+            self.result.kept.append(Kept(how, self.asked(expr), slot))
+
+    def asked(self, expr: Expr) -> Span:
+        """Where the capture test stands that an expression's value comes from."""
+        if isinstance(expr, flow.Name) and expr.id in self.asked_at:
+            return self.asked_at[expr.id]
+        quiet, self.quiet = self.quiet, True
+        try:
+            stack = [expr]
+            while stack:
+                each = stack.pop(0)
+                inner = flow.subexpressions(each)
+                asks = isinstance(each, flow.Call) and self.value(each).capturing
+                if asks and not any(self.value(e).capturing for e in inner):
+                    return each.span
+                stack += inner
+        finally:
+            self.quiet = quiet
+        return expr.span
+
+    def drop(self, target: Expr) -> None:
+        match target:
+            case flow.Name(id=name):
+                self.env.pop(name, None)
+            case flow.Attr(base=base) | flow.Item(base=base):
+                held = self.value(base).held
+                self.result.removes |= {each.slot for each in held if isinstance(target, flow.Item) or each.keyed}
+
+    # ---------------------------------------------------------------------------------------------------- tests
+
+    def test(self, expr: Expr) -> Dependent:
+        """A test, whose plain names are noted as tested."""
+        stack = [expr]
+        while stack:
+            each = stack.pop()
+            if isinstance(each, flow.Op) and each.op in ("and", "or", "not"):
+                stack += each.operands
+            elif isinstance(each, flow.Name | flow.Attr):
+                place = self.value(each).place
+                if place is not None:
+                    self.result.tested.add(place)
+        return self.value(expr)
+
+    def compared(self, op: str, operands: tuple[Expr, ...], expr: Expr) -> Dependent:
+        values = [self.value(operand) for operand in operands]
+        sources = frozenset().union(*(value.sources for value in values))
+        slots = frozenset(held.slot for value in values for held in value.held)
+        lossy = frozenset[Ingredient]((Lossy(self.text(expr), sources, slots),)) if sources else NO_SOURCES
+        if any(isinstance(each, flow.Lit) and each.value is None for each in operands):
+            chosen = frozenset().union(*(value.chosen for value in values))
+            return Dependent(sources=lossy, asks=chosen)
+        asks = set[Ask]().union(*(value.asks for value in values))
+        for index, value in enumerate(values):
+            others = frozenset().union(*(each.sources for i, each in enumerate(values) if i != index))
+            asks |= {Ask(held.slot, others, op in ("==", "!=", "is", "is not")) for held in value.held}
+        capturing = len(operands) == 2 and values[0].capturing and isinstance(operands[1], flow.Lit)
+        return Dependent(sources=lossy, asks=frozenset(asks), capturing=capturing and operands[1].value is True)  # type: ignore[union-attr]
+
+    # --------------------------------------------------------------------------------------------------- values
+
+    def value(self, expr: Expr) -> Dependent:
+        """Dependent of an expression."""
+        match expr:
+            case flow.Name(id=name):
+                return self.variable(name)
+            case flow.Attr(base=base, name=name):
+                return self.aspect_of(self.attribute(self.value(base), name), name, expr)
+            case flow.Call():
+                return self.call(expr)
+            case flow.Item(base=base, index=index):
+                return self.item(self.value(base), index, expr)
+            case flow.Lit(value=literal):
+                return Dependent(literal=literal)
+            case flow.Group(kind=kind, items=items):
+                keys = [self.value(key) for key in expr.keys if key is not None]
+                values = [self.value(item) for item in items]
+                result = union([*values, *keys]) if values else NOTHING
+                starred = any(isinstance(item, flow.Op) and item.op == "*" for item in items)
+                ordered = kind in ("tuple", "list") and not starred and values
+                return replace(
+                    result,
+                    place=None,
+                    literal=...,
+                    capturing=False,
+                    eager=False,
+                    is_display=True,
+                    asks=frozenset[Ask]().union(*(v.asks for v in values)),
+                    items=tuple(values) if ordered else None,
+                )
+            case flow.Text(parts=parts):
+                return Dependent(sources=frozenset().union(*(self.value(part).sources for part in parts)), named=parts)
+            case flow.Op(op="and" | "or", operands=operands):
+                return union([self.value(operand) for operand in operands])
+            case flow.Op(op="not", operands=operands):
+                value = self.value(operands[0])
+                return Dependent(
+                    sources=value.sources, asks=value.asks | value.chosen, eager=value.capturing, capturing=value.eager
+                )
+            case flow.Op(op="in" | "not in", operands=(key, container)):
+                sources = self.value(key).sources
+                for held in self.value(container).held:
+                    self.look(held, sources, expr.span, key)
+                return Dependent(sources=frozenset((Lossy(self.text(expr), sources),)) if sources else NO_SOURCES)
+            case flow.Op(op=op, operands=operands) if op in _COMPARES:
+                return self.compared(op, operands, expr)
+            case flow.Op(op=op, operands=operands):
+                return self.computed(op, operands, expr)
+            case flow.Choice(test=test, then=then, other=other):
+                condition = self.value(test)
+                result = union([self.value(then), self.value(other)])
+                return replace(
+                    result, place=None, sources=result.sources | condition.sources,
+                    capturing=result.capturing or condition.capturing, literal=...,
+                )  # fmt: skip
+            case flow.Each():
+                return self.comprehension(expr)
+            case flow.Walrus(target=target, value=inner):
+                value = self.value(inner)
+                self.bind(target, value, expr.span, inner)
+                return value
+            case flow.Func(id=name):
+                return self.function_value(name)
+            case flow.Imported():
+                dotted = self.project.absolute(self.module, expr.module, expr.level)
+                return self.symbol(self.project.resolve(f"{dotted}.{expr.name}" if expr.name is not None else dotted))
+
+    def text(self, expr: Expr) -> str:
+        return " ".join(self.module.source.text(expr.span).split())
+
+    def computed(self, op: str, operands: tuple[Expr, ...], expr: Expr) -> Dependent:
+        values = [self.value(operand) for operand in operands]
+        if op in ("await", "*", "pos", "yield", "yield from"):
+            return values[0] if values else NOTHING
+        result = union(values)
+        if op == "Slice":
+            return Dependent(sources=result.sources)
+        sources = result.sources
+        is_format = op == "%" and isinstance(values[0].literal, str)
+        if sources and (op in _LOSSY or (op == "%" and not is_format)):
+            sources = frozenset((Lossy(self.text(expr), sources),))
+        return Dependent(sources=sources, held=derived(result.held), memory=result.memory, asks=result.asks)
+
+    def variable(self, name: str) -> Dependent:
+        known = self.env.get(name)
+        if known is not None:
+            return known
+        if self.parent is not None:
+            outer = self.parent.variable(name)
+            return lifted(outer)
+        symbol = self.project.lookup(self.module, name)
+        if symbol is None:
+            return Dependent(names=frozenset((name,)))
+        return self.symbol(symbol)
+
+    def symbol(self, symbol: Symbol) -> Dependent:
+        match symbol.kind:
+            case "function":
+                return Dependent(names=frozenset((symbol.name,)), calls=(symbol.name,))
+            case "variable":
+                module, _, name = symbol.name.rpartition(".")
+                held = Held((f"mod:{module}", name), "module")
+                return Dependent(
+                    held=frozenset((held,)), names=frozenset((symbol.name,)), literal=self.constant(module, name)
+                )
+            case "attribute":
+                owner, _, name = symbol.name.rpartition(".")
+                return self.class_attribute(owner, name)
+        return Dependent(names=frozenset((symbol.name,)))
+
+    def constant(self, module: str, name: str) -> Any:
+        """The literal that a module variable is bound to, once."""
+        binds = self.project.modules[module].variables.get(name, [])
+        if len(binds) == 1 and isinstance(binds[0].value, flow.Lit) and binds[0].value.value is not None:
+            return binds[0].value.value
+        return ...
+
+    def class_attribute(self, owner: str, name: str) -> Dependent:
+        for each in self.project.mro(owner):
+            entry = self.project.classes.get(each)
+            if entry is not None and name in entry.attributes:
+                owner = each
+                break
+        return Dependent(held=frozenset((Held((owner, name), "class"),)))
+
+    def attribute(self, base: Dependent, name: str, *, plain: bool = False) -> Dependent:
+        """`base.name`; `plain`: it is a target."""
+        if base.names and base.place is None:
+            results = []
+            for dotted in sorted(base.names):
+                known = dotted in self.project.classes or dotted in self.project.modules
+                kind = "class" if dotted in self.project.classes else "module" if known else "external"
+                if not known and self._is_variable(dotted):
+                    continue
+                results.append(self.symbol(self.project.member(Symbol(kind, dotted), name)))
+            if results:
+                return union(results)
+        owners = self.owners(base)
+        for owner in owners:
+            method = self.project.method(owner, name)
+            if method is not None:
+                function = self.project.functions[method]
+                if function.kind == "property" and not plain:
+                    return self.inlined(method, {function.facts.params[0].name: base}) or NOTHING
+                return Dependent(calls=(method,), receiver=base, names=frozenset((f"{owner}.{name}",)))
+            holder = self.all.behaviors.is_shared(owner, name)
+            if holder is not None:
+                return self.class_attribute(holder, name)
+        slot = (self._definer(owners[0], name), name) if owners else None
+        if base.place is not None:
+            place = extended(base.place, name)
+            sources = frozenset[Ingredient]((place,))
+            if owners and self.all.is_constant(owners[0], name):
+                sources = NO_SOURCES
+            own = frozenset((Held(slot or ("?", name), "instance", frozenset((base.place,))),))
+            names = self._external_member(base, name)
+            return Dependent(place, sources, own if slot is not None else frozenset(), names=names)
+        held = frozenset(each for each in base.held if each.keyed) or base.held
+        if slot is not None and not any(each.keyed for each in base.held):
+            held = frozenset((Held(slot, shared_kind(base.held), base.sources),))
+        return Dependent(
+            sources=base.sources,
+            held=held,
+            memory=base.memory,
+            chosen=base.chosen,
+            names=self._external_member(base, name),
+        )
+
+    def aspect_of(self, value: Dependent, name: str, expr: Expr) -> Dependent:
+        """The shape, dtype or device of what is no plain place: part of what that is made from."""
+        word = extended(("",), name)[-1]
+        if value.place is not None or not value.sources or word not in ("shape", "dtype", "device"):
+            return value
+        if value.memory:
+            return replace(value, sources=aspect(value, word), memory=frozenset())
+        callee = expr.callee if isinstance(expr, flow.Call) else expr
+        slots = frozenset(held.slot for held in value.held)
+        return replace(value, sources=frozenset((Lossy(self.text(callee), value.sources, slots),)))
+
+    def _is_variable(self, dotted: str) -> bool:
+        module, _, name = dotted.rpartition(".")
+        return module in self.project.modules and name in self.project.modules[module].variables
+
+    def _definer(self, class_name: str, name: str) -> str:
+        """The topmost ancestor that assigns the attribute."""
+        for each in reversed(self.project.mro(class_name)):
+            if each in self.project.classes and (
+                name in self.all.behaviors.field_bindings(each) or name in self.project.classes[each].attributes
+            ):
+                return each
+        return class_name
+
+    def owners(self, base: Dependent) -> list[str]:
+        """Classes of the project that a value may be an instance of."""
+        return [t for t in self.types(base) if t in self.project.classes]
+
+    def types(self, base: Dependent) -> list[str]:
+        if base.place is not None and len(base.place) == 1:
+            name = base.place[0].lstrip("^").removeprefix("$")
+            if name == self.me and not base.place[0].startswith("^"):
+                return [self.entry.owner] if self.entry.owner is not None else []
+            param = next((p for p in self.entry.facts.params if p.name == name), None)
+            if param is not None:
+                declared = self.project.annotation(self.module, param.annotation)
+                found = declared or self.all.behaviors.parameter(self.entry, name).types
+                return [t.name for t in found]
+            reader = self.parent
+            if reader is not None:
+                return reader.types(replace(base, place=(base.place[0].removeprefix("^"),)))
+            return []
+        result: list[str] = []
+        for held in base.held:
+            if held.kind == "module" and not held.keyed:
+                result += [t.name for t in self.all.behaviors.variable_types(f"{held.slot[0][4:]}.{held.slot[1]}")]
+                result += self._noted(held.slot)
+            elif not held.keyed and held.slot[0] in self.project.classes:
+                result += [t.name for t in self.all.behaviors.field_types(*held.slot)]
+            elif held.keyed:
+                result += [t.name for t in self._element_types(held.slot)]
+        return list(dict.fromkeys(result))
+
+    def _noted(self, slot: Slot) -> list[str]:
+        """Types of what functions assign to a module variable."""
+        notes = self.all.behaviors.slots.get(slot)
+        return sorted(notes.types & self.project.classes.keys()) if notes is not None else []
+
+    def _element_types(self, slot: Slot) -> Iterator[Type]:
+        if slot[0].startswith("mod:"):
+            types = self.all.behaviors.variable_types(f"{slot[0][4:]}.{slot[1]}")
+        else:
+            types = self.all.behaviors.field_types(*slot) if slot[0] in self.project.classes else ()
+        for each in types:
+            stack = list(each.items)
+            while stack:
+                inner = stack.pop()
+                if inner.name in self.project.classes:
+                    yield inner
+                stack += inner.items
+
+    def _external_member(self, base: Dependent, name: str) -> frozenset[str]:
+        """`Type.name` for what a value of a type outside of the project is asked for."""
+        if base.place is not None and len(base.place) == 1 and base.place[0] == f"${self.me}":
+            owner = self.entry.owner or ""
+            outside = [each for each in self.project.mro(owner) if each not in self.project.classes]
+            return frozenset(f"{each}.{name}" for each in outside)
+        return frozenset(
+            f"{each}.{name}" for each in self.types(base) if "." in each and each not in self.project.classes
+        )
+
+    def item(self, base: Dependent, index: Expr, expr: Expr) -> Dependent:
+        if isinstance(index, flow.Op) and index.op == "Slice":
+            inner = self.value(index)
+            return replace(
+                base, place=None, sources=base.sources | inner.sources, items=None, literal=..., names=frozenset()
+            )
+        key = self.value(index)
+        number = key.literal if isinstance(key.literal, int) and not isinstance(key.literal, bool) else None
+        if number is not None and base.items is not None and -len(base.items) <= number < len(base.items):
+            return base.items[number]
+        is_field = number is not None or isinstance(key.literal, str)  # of a record that a table keeps
+        held = frozenset(
+            each if each.keyed and is_field else self.look(each, key.sources, expr.span, index) for each in base.held
+        )
+        if base.place is not None and number is not None:
+            place = (*base.place, f"[{number}]")
+            return Dependent(place, frozenset((place,)), held, memory=base.memory)
+        return Dependent(sources=base.sources | key.sources, held=held, memory=base.memory)
+
+    def look(self, held: Held, key: frozenset[Ingredient], span: Span, expr: Expr | None = None) -> Held:
+        found = held._replace(key=held.key | key, keyed=True)
+        if not self.quiet and not held.derived:
+            self.result.looks.append(Look(found, span, self.entry.name, expr, self.eager))
+        return found
+
+    def comprehension(self, expr: flow.Each) -> Dependent:
+        iterable = self.value(expr.iterable)
+        saved = dict(self.env)
+        self.bind(expr.target, element(iterable), expr.span)
+        tests = [test.asks for test in map(self.test, expr.tests)]
+        parts = [self.value(e) for e in (expr.key, expr.element) if e is not None]
+        self.env = saved
+        result = union([*parts, Dependent(sources=iterable.sources)])
+        return replace(result, place=None, literal=..., items=None, asks=result.asks.union(*tests), capturing=False)
+
+    def function_value(self, qualname: str) -> Dependent:
+        name = f"{self.module.name}.{qualname}"
+        if name not in self.project.functions:
+            return NOTHING
+        entry = self.project.functions[name]
+        memory: frozenset[Memory] = frozenset()
+        sources = NO_SOURCES
+        if name not in self.all.busy:
+            reader = _Reader(self.all, entry, self)
+            self.all.busy.add(name)
+            reader.read()
+            self.all.busy.discard(name)
+            returns = lowered(reader.result.returns)
+            sources, memory = returns.sources, returns.memory
+        return Dependent(sources=sources, memory=memory, calls=(name,), is_function=True, names=frozenset((name,)))
+
+    # --------------------------------------------------------------------------------------------------- calls
+
+    def call(self, expr: flow.Call) -> Dependent:
+        base = NOTHING
+        if isinstance(expr.callee, flow.Attr):
+            base = self.value(expr.callee.base)
+            callee = self.attribute(base, expr.callee.name)
+        else:
+            callee = self.value(expr.callee)
+        args: list[Dependent] = []
+        for arg in expr.args:
+            value = self.value(arg)
+            if isinstance(arg, flow.Op) and arg.op == "*" and value.items is not None:
+                args += value.items
+            else:
+                args.append(value)
+        keywords = {name: self.value(value) for name, value in expr.keywords if name is not None}
+        extra = [self.value(value) for name, value in expr.keywords if name is None]
+        name = _last(expr.callee)
+        functions = callee.calls
+        if not functions and isinstance(expr.callee, flow.Attr) and not callee.names:
+            functions = self.resolved(expr.callee, base, name)
+        called = Called(
+            expr, functions, callee.names, callee.receiver or base, tuple(args), keywords,
+            frozenset().union(*self.devices) if self.devices else NO_SOURCES, self.captures > 0,
+        )  # fmt: skip
+        if not self.quiet:
+            self.result.calls.append(called)
+            self._keeps(called, expr)
+        everything = [*args, *keywords.values(), *extra]
+        names = self.canonical(callee.names)
+        if self.is_capturing(names, name, functions):
+            return Dependent(capturing=True)
+        if not functions and base.held and name in (*_LOOKS, *_ADDS, *_REMOVES, *_VIEWS):
+            found = self.container(base, name, args, expr)
+            if found is not None:
+                return found
+        memory = self.allocated(expr, names, name, base, args, keywords)
+        if memory is not None:
+            return memory
+        if functions:
+            return self.project_call(functions, callee, called)
+        classes = [each for each in sorted(callee.names) if each in self.project.classes]
+        if classes:
+            return self.constructed(classes[0], called)
+        return self.external(expr, callee, base, name, everything)
+
+    def _keeps(self, called: Called, expr: flow.Call) -> None:
+        """Note the answers of capture tests that go into a call."""
+        name = _last(expr.callee)
+        if name in _SILENT or (called.captured and not any(isinstance(a, flow.Name) for a in expr.args)):
+            return
+        for arg, value in (
+            *zip(expr.args, called.args, strict=False),
+            *((e, called.keywords[k]) for k, e in expr.keywords if k is not None),
+        ):
+            if value.capturing and not value.is_function:
+                self.result.kept.append(
+                    Kept("captured" if called.captured else "argument", self.asked(arg), None, called)
+                )
+
+    def canonical(self, names: Iterable[str]) -> frozenset[str]:
+        return frozenset(map(self.all.vocabulary.canonical, names))
+
+    def is_capturing(self, names: Iterable[str], name: str, functions: tuple[str, ...]) -> bool:
+        if any(e.does is Effect.IS_CAPTURING for each in names for e in self.all.vocabulary.calls.get(each, ())):
+            return True
+        if not functions:
+            return name in self.all.vocabulary.names.capturing
+        reading = self.all.callee(functions[0])
+        return reading is not None and reading.returns.capturing
+
+    def resolved(self, callee: flow.Attr, base: Dependent, name: str) -> tuple[str, ...]:
+        """Functions of the project that a method call may run, by what is known of the receiver's type."""
+        if name not in self.project.methods_named:
+            return ()
+        for owner in self.owners(base):
+            method = self.project.method(owner, name)
+            if method is not None:
+                return (method,)
+        value = self.all.behaviors.typed(self.entry, callee)
+        if value.calls:
+            return tuple(bound.function for bound in value.calls)
+        sole = self.project.sole_method(name)
+        return (sole[1],) if sole is not None and not value.types and value.symbol is None else ()
+
+    def container(self, base: Dependent, name: str, args: list[Dependent], expr: flow.Call) -> Dependent | None:
+        """A method of a dict, list or set in a store."""
+        keyed = any(each.keyed for each in base.held)
+        if name in _LOOKS and args and not (name == "pop" and keyed):
+            held = frozenset(self.look(each, args[0].sources, expr.span, expr.args[0]) for each in base.held)
+            if name == "pop":
+                self.result.removes |= {each.slot for each in base.held}
+            default = args[1] if len(args) > 1 else NOTHING
+            if name == "setdefault" and len(args) > 1:
+                for each in held:
+                    if default.memory:
+                        self.put(each, "add", default, expr.span, expr.args[0])
+            return Dependent(sources=base.sources | args[0].sources, held=held, memory=default.memory)
+        if name in _REMOVES:
+            self.result.removes |= {each.slot for each in base.held if each.keyed}
+            return Dependent(sources=base.sources, held=frozenset(each._replace(keyed=True) for each in base.held))
+        if name in _ADDS and args:
+            value = args[-1]
+            slots = {each.slot for each in base.held}
+            if value.held and not value.memory and not any(each.slot in slots for each in value.held):
+                self.result.retired |= {each.slot for each in value.held}
+            for each in base.held:
+                self.put(each, "add", value, expr.span)
+            return Dependent(literal=None)
+        if name in _VIEWS:
+            return replace(base, place=None)
+        return None
+
+    def allocated(
+        self,
+        expr: flow.Call,
+        names: frozenset[str],
+        name: str,
+        base: Dependent,
+        args: list[Dependent],
+        keywords: Mapping[str, Dependent],
+    ) -> Dependent | None:
+        """A call of the vocabulary that makes device memory."""
+        if name == "partial" and args and self.canonical(args[0].names) & self.all.allocators:
+            inner = next(iter(sorted(self.canonical(args[0].names))))
+            found = self.allocated(expr, frozenset((inner,)), inner.rpartition(".")[2], base, args[1:], keywords)
+            return replace(found, is_function=True) if found is not None else None
+        method = name in ("new_empty", "new_zeros", "new_ones", "new_full", "new_tensor", "clone") and (
+            not names or any(each.startswith("torch.Tensor") for each in names)
+        )
+        known = names & self.all.allocators
+        if not known and not method:
+            return None
+        like = name.endswith(_LIKE)
+        dtype, device = keywords.get("dtype"), keywords.get("device")
+        positional = list(args)
+        model = base if method else positional.pop(0) if like and positional else None
+        if like or name == "clone":
+            size = aspect(model, "shape")
+        elif name in ("full", "new_full"):
+            size = sources_of([*positional[:1], *(keywords[k] for k in ("size",) if k in keywords)])
+        else:
+            given = [v for k, v in keywords.items() if k not in _OPTIONS]
+            size = sources_of([*positional, *given])
+        if any(e.makes == "memory" for each in known for e in self.all.vocabulary.calls[each]):
+            size = sources_of([*args, *keywords.values()])  # an allocator of somebody else: everything may decide
+            memory = Memory(self.entry.name, expr.span, size, NO_SOURCES, frozenset((CURRENT,)))
+            return Dependent(sources=size, memory=frozenset((memory,)))
+        where = device.sources if device is not None else aspect(model, "device")
+        if not where and not (device is not None and device.literal in ("cpu", "meta")):
+            where = frozenset().union(*self.devices) if self.devices else frozenset((CURRENT,))
+        kind = dtype.sources if dtype is not None else aspect(model, "dtype")
+        memory = Memory(self.entry.name, expr.span, size, kind, where)
+        return Dependent(sources=size | kind | where, memory=frozenset((memory,)))
+
+    def project_call(self, functions: tuple[str, ...], callee: Dependent, called: Called) -> Dependent:
+        """A call of the project's own functions: what the first of them gives, in the caller's terms."""
+        function = self.project.functions[functions[0]]
+        bound = bindings(function, callee.receiver or called.receiver, called)
+        found = self.inlined(functions[0], bound)
+        if found is not None:
+            return found
+        own = NO_SOURCES
+        if function.kind in ("method", "property") and called.receiver.place is not None:
+            own = frozenset((UNKNOWN,))
+        return Dependent(sources=sources_of([*called.args, *called.keywords.values()]) | own)
+
+    def inlined(self, name: str, bindings: Mapping[str, Dependent]) -> Dependent | None:
+        """What a function of the project gives, and does to stores, in this function's terms."""
+        reading = self.all.callee(name)
+        if reading is None:
+            return None
+        nested = self.project.functions[name].parent == self.entry.name
+        rebase = Rebase(bindings, frozenset().union(*self.devices) if self.devices else NO_SOURCES, nested=nested)
+        result = self.result if not self.quiet else Reading("")
+        eager = self.eager
+        result.looks += [
+            look._replace(held=rebase.held(look.held), eager=look.eager or eager) for look in reading.looks
+        ]
+        result.puts += [rebase.put(put) for put in reading.puts]
+        for put in reading.puts:
+            if self.guards:
+                asks = frozenset(ask for guard in self.guards for ask in guard if ask.slot == put.held.slot)
+                if asks:
+                    result.puts.append(rebase.put(put)._replace(asks=asks))
+        result.removes |= reading.removes
+        result.retired |= reading.retired
+        for slot, sources in reading.checked.items():
+            result.checked.setdefault(slot, set()).update(rebase.sources(frozenset(sources)))
+        return rebase.dependent(reading.returns)
+
+    def constructed(self, name: str, called: Called) -> Dependent:
+        """An instance of a class of the project: it holds what it is given, and what its constructor allocates."""
+        init = self.project.method(name, "__init__")
+        everything = [*called.args, *called.keywords.values()]
+        memory = (
+            frozenset().union(*(each.memory for each in everything if not each.is_function))
+            if everything
+            else frozenset()
+        )
+        if init is not None:
+            function = self.project.functions[init]
+            reading = self.all.callee(init)
+            if reading is not None:
+                rebase = Rebase(bindings(function, NOTHING, called), nested=False)
+                memory |= rebase.memories(m for put in reading.puts for m in put.memory)
+        return Dependent(
+            sources=sources_of(everything),
+            memory=memory,
+            held=frozenset().union(*(e.held for e in everything if e.memory)),
+        )
+
+    def external(
+        self,
+        expr: flow.Call,
+        callee: Dependent,
+        base: Dependent,
+        name: str,
+        everything: list[Dependent],
+    ) -> Dependent:
+        """A call of what is not among the files: it is made from what goes in."""
+        sources = sources_of(everything)
+        method = isinstance(expr.callee, flow.Attr) and not callee.names - self._members(base, name)
+        memory: frozenset[Memory] = frozenset()
+        if name[:1].isupper():  # an object that holds what it is given
+            memory = frozenset().union(*(each.memory for each in everything if not each.is_function))
+        asks = frozenset(
+            Ask(held.slot, sources_of([each for each in [*everything, base] if held not in each.held]))
+            for each in [*everything, base]
+            for held in each.held
+            if held.keyed and name not in _PRESENCE
+        )
+        if callee.place is not None and len(callee.place) == 1 and not method:  # a factory that was handed in
+            made = Memory(self.entry.name, expr.span, *[frozenset((callee.place,))] * 3)
+            return Dependent(sources=sources | callee.sources, memory=frozenset((made,)))
+        if callee.is_function:
+            return Dependent(sources=sources | callee.sources, memory=memory | callee.memory)
+        if method:
+            if base.place is not None and not everything:
+                place = base.place if name in _SAME else extended(base.place, name)
+                return Dependent(place, frozenset((place,)), base.held, base.memory)
+            if (
+                base.place is not None
+                and name in SIZES
+                and len(everything) == 1
+                and isinstance(everything[0].literal, int)
+            ):
+                place = (*extended(base.place, name), f"[{everything[0].literal}]")
+                return Dependent(place, frozenset((place,)), base.held)
+            if base.place == (f"${self.me}",):
+                sources |= frozenset((UNKNOWN,))
+            else:
+                sources |= base.sources
+            if name in SIZES or name in DTYPES or name in DEVICES:
+                return self.aspect_of(
+                    Dependent(sources=sources, held=base.held, memory=base.memory, asks=asks), name, expr
+                )
+            held = base.held if name in _WINDOWS else derived(base.held)
+            return Dependent(sources=sources, held=held, memory=memory | base.memory, asks=asks)
+        if name == "len" and everything:
+            held = frozenset(each for each in everything[0].held if each.keyed)
+            return Dependent(sources=sources, held=held)
+        if name in ("tuple", "list", "str", "int", "sorted", "Size", "device") and len(everything) == 1:
+            return replace(everything[0], literal=..., names=frozenset(), held=everything[0].held)
+        return Dependent(sources=sources, memory=memory, asks=asks)
+
+    def _members(self, base: Dependent, name: str) -> frozenset[str]:
+        return self._external_member(base, name)
+
+
+def _last(expr: Expr) -> str:
+    return expr.name if isinstance(expr, flow.Attr) else expr.id if isinstance(expr, flow.Name) else ""
+
+
+def _falls_through(body: Flow) -> bool:
+    """Whether control can leave a flow at its end."""
+    match body:
+        case flow.Exit():
+            return False
+        case flow.Seq(items=items):
+            return all(map(_falls_through, items))
+        case flow.Alt(then=then, other=other):
+            return _falls_through(then) or _falls_through(other)
+        case flow.Scope(body=inner):
+            return _falls_through(inner)
+        case flow.Try(body=inner, handlers=handlers, final=final):
+            return _falls_through(final) and (_falls_through(inner) or any(_falls_through(h.body) for h in handlers))
+    return True
+
+
+def _loops_on(body: Flow) -> bool:
+    """Whether a flow leaves by `break` or `continue`."""
+    if isinstance(body, flow.Exit):
+        return body.kind in ("break", "continue")
+    if isinstance(body, flow.Star):
+        return False
+    return any(map(_loops_on, flow.children(body)))
+
+
+def _raises(body: Flow) -> bool:
+    """Whether a flow does nothing but raise."""
+    if isinstance(body, flow.Seq):
+        return bool(body.items) and _raises(body.items[-1])
+    return isinstance(body, flow.Exit) and body.kind == "raise"
+
+
+def _acts(body: Flow) -> bool:
+    """Whether a flow writes an attribute, and is no mere refusal."""
+    if isinstance(body, flow.Bind):
+        return isinstance(body.target, flow.Attr) and isinstance(body.value, flow.Lit)
+    return any(map(_acts, flow.children(body)))
+
+
+def _join(one: Mapping[str, Dependent], other: Mapping[str, Dependent]) -> dict[str, Dependent]:
+    result = dict(one)
+    for name, value in other.items():
+        known = result.get(name)
+        result[name] = value if known is None or known == value else union([known, value])
+    return result
