@@ -50,7 +50,7 @@ def test_the_rewrite_comes_from_where_the_case_says(case: Case) -> None:
         assert rewriting.rewritten(case) == case.files(BAD)
 
 
-@pytest.mark.xfail(reason="orphan-graphs and stale-capture-flag have their programs, and no rule yet", strict=True)
+@pytest.mark.xfail(reason="stale-capture-flag has its programs, and no rule yet", strict=True)
 def test_no_rule_that_a_fixture_marks_is_missing() -> None:
     marked = {marker.rule for case in CASES for variant in (BAD, FIXED) for marker in case.markers(variant)}
     assert sorted(marked - THERE) == []

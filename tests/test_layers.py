@@ -18,8 +18,8 @@ RULES = ROOT / "rules"
 LAYERS = """
     source words namesake | comments syntax edits flow effects values | findings declarations behavior | facts automaton
     vocabulary | rule | project | sieve execution dependence | evaluate | summaries provenance |
-    engines keeping readers stores | growth registries | typestate requests |
-    pools | registry suppress | cpp codemod | config native | files |
+    engines keeping ownership readers teardowns stores | growth registries | typestate requests | pools |
+    registry suppress | cpp codemod | config native | files |
     report writing | check | explain fixing listing | validation | cli codemod_command | __main__
 """
 RANK = {name: rank for rank, layer in enumerate(LAYERS.split("|")) for name in layer.split()}

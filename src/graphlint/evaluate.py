@@ -59,6 +59,7 @@ _KEEPERS = frozenset(("append", "add", "extend", "insert", "appendleft", "setdef
 _TAKERS = frozenset(("pop", "popitem", "popleft", "discard", "remove"))
 _VIEWS = frozenset(("values", "copy"))
 _SAME = frozenset(("list", "tuple", "set", "sorted", "reversed", "iter", "frozenset", "dict", "deque"))
+_DICTS = frozenset(("dict", "OrderedDict", "defaultdict", "WeakValueDictionary", "WeakKeyDictionary"))
 _FRESH_METHODS = frozenset(("new_empty", "new_zeros", "new_ones", "new_full", "new_tensor"))
 _TO_HOST = frozenset(("cpu", "data_ptr", "dim", "element_size", "is_contiguous", "item", "nelement", "numel", "numpy", "pin_memory",
                       "size", "storage_offset", "stride", "tolist"))  # fmt: skip
@@ -1857,10 +1858,14 @@ class _Frame:
             case ("cast", (kind, one)):
                 types = self.project.annotation(self.module, kind)
                 return replace(self.value(one), types=types)
-            case (_, (one,)) if name in _SAME and not expr.keywords:
-                return self.value(one)
-            case (_, (one, *_)) if name == "sorted":
-                return self.value(one)
+            case (_, (one, *rest)) if name in _SAME and (name == "sorted" or not (rest or expr.keywords)):
+                value = self.value(one)
+                is_dict = bool(value.types) and all(t.name in _DICTS for t in value.types)
+                if is_dict and isinstance(one, flow.Name | flow.Attr) and name not in ("dict", *_DICTS):
+                    return Value(
+                        ((f"@{expr.span.start}",),), (Type(name if name in CONTAINERS else "list"),)
+                    )  # its keys
+                return value
             case (_, ()) if name in _SAME and not expr.keywords:
                 return Value(
                     ((f"@{expr.span.start}",),),

@@ -504,7 +504,7 @@ class Execution:
                     if known is not None:
                         return (configs, []) if known else ([], configs)
                     return configs, configs
-                learn = _last(root) in self.tested or (kind == "none" and len(root) == 1)
+                learn = _last(root) in self.tested or (kind == "none" and len(root) == 1 and "#" not in root[0])
                 return self._ask((kind, root), configs, learn=learn)
         return configs, configs
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from graphlint import behavior as b
 from graphlint import facts, flow
@@ -59,6 +59,8 @@ class Analysis:
     behaviors: Behaviors
     exhausted: set[str] = field(default_factory=set)
     """Functions whose paths were too many to follow to the end."""
+    known: dict[tuple[str, str], Any] = field(default_factory=dict)
+    """What the modules above have found out: their own key, and a name."""
     releasers: dict[str, list[tuple[str, frozenset[str]]]] = field(default_factory=dict)
     """By vocabulary entry: classes with a method that releases its store, and the words of that method."""
     _owns: dict[str, frozenset[str]] = field(default_factory=dict)

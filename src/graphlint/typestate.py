@@ -322,7 +322,8 @@ def _possible(automaton: Automaton, hears: Callable[[Effect, Event, str], bool],
 def _is_one_step(trace: tuple[Event, ...]) -> bool:
     """Whether a path begins and ends in one statement, which runs for several objects: there is no order to change."""
     depth = common_depth(trace)
-    return trace[0].stack[depth].span == trace[-1].stack[depth].span
+    first, last = trace[0].stack[depth], trace[-1].stack[depth]
+    return first.span == last.span or (first.function == last.function and first.receiver != last.receiver)
 
 
 def _is_within(graphs: Place, died: Place) -> bool:

@@ -109,27 +109,27 @@ class Names:
 
     def makes_memory(self, callee: str) -> bool:
         """Whether the name of a callee that cannot be read says that it makes a workspace."""
-        words = _words(callee)
+        words = words_in(callee)
         if not words or words[-1] not in self.workspace:
             return False
         return callee.lstrip("_")[:1].isupper() or words[0] in self.makers
 
     def is_workspace(self, name: str) -> bool:
         """Whether an attribute or a variable is named after scratch memory."""
-        return bool(self.workspace.intersection(_words(name)))
+        return bool(self.workspace.intersection(words_in(name)))
 
     def is_stream(self, name: str) -> frozenset[str]:
         """The tag `stream` where a name says that its value identifies a stream."""
-        return frozenset(("stream",)) if self.stream.intersection(_words(name)) else frozenset()
+        return frozenset(("stream",)) if self.stream.intersection(words_in(name)) else frozenset()
 
     def effect(self, callee: str, receiver: str) -> Effect | None:
         """Effect of calling `receiver.callee(...)`, read from the words of the two names."""
-        words = _words(callee)
-        if words[:1] and words[0] in self.captures and self.graph.intersection((*words, *_words(receiver))):
+        words = words_in(callee)
+        if words[:1] and words[0] in self.captures and self.graph.intersection((*words, *words_in(receiver))):
             return Effect.CAPTURE
         if not self.verbs.intersection(words):
             return None
-        subject = set(words) - self.verbs or set(_words(receiver))
+        subject = set(words) - self.verbs or set(words_in(receiver))
         if subject & self.graph and not subject & (self.workspace | self.parts):
             return Effect.GRAPH_DEATH
         if subject & self.workspace:
@@ -140,7 +140,7 @@ class Names:
 
     def is_object(self, name: str) -> bool:
         """Whether a name is that of an object that works with graphs (`graph_runner`), not of a container of them."""
-        words = _words(name)
+        words = words_in(name)
         return not self.graph.isdisjoint(words) and words[-1] in self.objects
 
     def is_cache(self, name: str, *, owned: bool) -> bool:
@@ -150,12 +150,12 @@ class Names:
             name: of the attribute.
             owned: the memory belongs to an object there; a tensor's name has to say more.
         """
-        subject = set(_words(name))
+        subject = set(words_in(name))
         return bool(subject & (self.cache if owned else self.manager)) and not subject & self.host
 
 
 @cache
-def _words(name: str) -> tuple[str, ...]:
+def words_in(name: str) -> tuple[str, ...]:
     """Words of an identifier in any case style, lower case, plural s removed."""
     parts: list[str] = []
     for piece in name.split("_"):

@@ -1,0 +1,914 @@
+"""Reports graphs that the teardown of their owner misses, and wires their own release into it.
+
+A suspect's values:
+
+    place       the attribute that holds the graphs, as the message names it
+    root        the teardown, as the message names it
+    reason      why it does not reach them, as the message says it
+    gate        what keeps the release from running: `platform`, `name` or `flag`; absent where nothing calls one
+    release     statements that release the graphs, one a line; absent where nothing is known that would, or where the
+                teardown is not the place for it
+    name        for a gate by name: what it asks for
+    method      for a gate by name: what it should ask for; absent where no class has a method of a like name
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from graphlint import behavior as b
+from graphlint import flow
+from graphlint.edits import Applicability, Fix
+from graphlint.effects import Effect
+from graphlint.execution import Branch, Event
+from graphlint.findings import MAX_STEPS, Precision, Step, Suspect
+from graphlint.ownership import Holding, holdings, keepers
+from graphlint.project import FunctionEntry
+from graphlint.readers import holds_class
+from graphlint.source import Span
+from graphlint.summaries import Analysis
+from graphlint.teardowns import (
+    Death,
+    Root,
+    attributes_in,
+    calls,
+    deaths,
+    is_teardown,
+    mentions,
+    own_methods,
+    teardowns,
+)
+from graphlint.typestate import step
+from graphlint.values import CONTAINERS, ELEMENT, Place, Value
+from graphlint.vocabulary import words_in
+
+if TYPE_CHECKING:
+    from graphlint.codemod import Module, Modules, Rewrite, Tree, Unit, cst
+    from graphlint.findings import Finding
+
+_PLATFORMS = frozenset(("amd", "cuda", "gaudi", "hip", "hpu", "musa", "npu", "nvidia", "rocm", "xpu"))
+_SHARED = ("class:", "mod:")
+_MAPPINGS = frozenset(("dict", "OrderedDict", "defaultdict"))
+_WAITS = frozenset(("barrier", "debug", "drain", "info", "join", "set", "synchronize", "wait", "warning"))
+_NEAR = 0.75
+"""How alike a name that is asked for and that of a method have to be."""
+
+
+@dataclass(frozen=True)
+class _Gate:
+    """A test for a method by its name, `hasattr(engine, "release")`."""
+
+    function: FunctionEntry
+    call: flow.Call
+    name: str
+    attributes: frozenset[str]
+    """Attributes of the function's object that are asked."""
+    lacking: tuple[str, ...]
+    """Classes of what is asked that own graphs and have no such method; empty where nothing is known of it."""
+    near: str
+    """A method of theirs that releases graphs and is named much like it; empty where there is none."""
+    is_sure: bool
+
+
+def suspects(analysis: Analysis) -> Iterator[Suspect]:
+    """Graphs that a teardown of their owner leaves alive, each reported where the teardown fails to reach them."""
+    gates = tuple(_gates(analysis))
+    best: dict[tuple[str, Span, str], Suspect] = {}
+    for suspect in (*(_gate_suspect(analysis, gate) for gate in gates), *_missed(analysis, gates)):
+        best.setdefault((suspect.path, suspect.at, suspect.values["place"]), suspect)
+    yield from (best[key] for key in sorted(best))
+
+
+# ------------------------------------------------------------------------------------------- what a teardown leaves out
+
+
+def _missed(analysis: Analysis, gates: Sequence[_Gate]) -> Iterator[Suspect]:
+    families = teardowns(analysis)
+    outside = _ended_elsewhere(analysis)
+    for name in sorted(families):
+        roots = families[name]
+        held = holdings(analysis, name)
+        if not held:
+            continue
+        methods = {method.key: method for root in roots for method in own_methods(analysis, name, root)}
+        mentioned = mentions(analysis, tuple(methods.values()))
+        if mentioned.itself:
+            continue
+        ended = [death for root in roots for death in deaths(analysis, root)]
+        gated = {
+            attribute
+            for gate in gates
+            if gate.function.name in {method.function for method in methods.values()}
+            for attribute in gate.attributes
+        }
+        for holding in held:
+            if holding.name in mentioned.attributes | gated | outside or _is_registered(analysis, name, holding.name):
+                continue
+            suspect = _judge(analysis, name, roots, holding, held, ended)
+            if suspect is not None and not _exits_with_process(analysis, name):
+                yield suspect
+
+
+def _judge(
+    analysis: Analysis,
+    class_name: str,
+    roots: Sequence[Root],
+    holding: Holding,
+    held: Sequence[Holding],
+    ended: Sequence[Death],
+) -> Suspect | None:
+    """What the teardowns of a class do to the graphs that one of its attributes holds."""
+    if not _is_owned(analysis, class_name, holding, held, ended):
+        return None
+    reaching, missed = _reaching(analysis, class_name, holding, held, ended)
+    if missed:
+        root = _told(analysis, class_name, roots, ended)
+        if root is None:
+            return None
+        return _orphan(analysis, class_name, root, holding, missed, ended)
+    for branch, words in _common_branches(analysis, reaching):
+        function = analysis.project.functions[branch.frame.function]
+        if _is_made_under(holding, words):
+            continue
+        at = _test_span(function, branch.frame.span)
+        reason = f"it releases them on one platform only, where `{function.module.source.text(at)}`"
+        if not branch.taken:
+            reason = f"it does not release them where `{function.module.source.text(at)}`"
+        return _suspect(analysis, reaching[0].root, holding, function, at, reason, reaching, gate="platform")
+    flag = _dead_flag(analysis, class_name, reaching)
+    if flag is not None:
+        branch, attribute = flag
+        function = analysis.project.functions[branch.frame.function]
+        at = _test_span(function, branch.frame.span)
+        reason = f"it asks `{attribute}`, which nothing ever sets"
+        return _suspect(analysis, reaching[0].root, holding, function, at, reason, reaching, gate="flag")
+    return None
+
+
+def _is_owned(
+    analysis: Analysis, class_name: str, holding: Holding, held: Sequence[Holding], ended: Sequence[Death]
+) -> bool:
+    """Whether the object has to release what an attribute holds.
+
+    It does if it made it. What was handed to it, it has to release if it releases another thing that was.
+    """
+    if holding.classes and not keepers(analysis, holding):
+        return False  # what is there only refers to others' graphs
+    if holding.is_made:
+        return True
+    if not holding.is_handed:
+        return False
+    if any(holds_class(analysis, each, class_name) for each in holding.classes):
+        return False  # its own holder
+    handed = {each.name for each in held if each.is_handed and not each.is_made and each.name != holding.name}
+    return any(death.attribute in handed for death in ended)
+
+
+def _reaching(
+    analysis: Analysis, class_name: str, holding: Holding, held: Sequence[Holding], ended: Sequence[Death]
+) -> tuple[list[Death], list[str]]:
+    """The deaths that can be of graphs which an attribute holds, and the classes there whose graphs none can be of."""
+    aliases = {holding.name, *(each.name for each in held if holding.name in each.repeats), *holding.repeats}
+    if named := [death for death in ended if death.attribute in aliases]:
+        return named, []
+    # through a registry, a collection of somebody else's, or a variable that nothing is known of
+    given = _given_to(analysis, class_name, holding.name)
+    others = [death for death in ended if not death.attribute or death.attribute in given]
+    found: dict[int, Death] = {}
+    missed: list[str] = []
+    for keeper in keepers(analysis, holding) or (class_name,):
+        fitting = [death for death in others if _covers(analysis, death, keeper)]
+        found.update((id(death), death) for death in fitting)
+        if not fitting:
+            missed.append(keeper)
+    return list(found.values()), missed
+
+
+def _covers(analysis: Analysis, death: Death, class_name: str) -> bool:
+    """Whether a teardown can end graphs of a class there: those of its objects, or of all that enter a registry."""
+    head = death.place[:2]
+    entering = {
+        analysis.project.functions[each.function].owner
+        for each in (analysis.behaviors.all() if head and head[0].startswith(_SHARED) else ())
+        for node in b.walk(each.node)
+        if isinstance(node, b.Touches)
+        and node.how == "add"
+        and head in node.places
+        and node.value_places == ((f"${each.receiver}",),)
+    }
+    if entering:
+        return not entering.isdisjoint(_constructors(analysis, class_name))
+    return not death.owners.isdisjoint(analysis.project.mro(class_name))
+
+
+def _constructors(analysis: Analysis, class_name: str) -> Iterator[str]:
+    """Classes whose methods run when an instance of a class is made; all ancestors where that is not known."""
+    init = analysis.project.method(class_name, "__init__")
+    built = analysis.behaviors.built(init) if init is not None else None
+    if init is None or built is None:
+        yield from analysis.project.mro(class_name)
+        return
+    seen: set[str] = set()
+    waiting = [init]
+    while waiting:
+        key = waiting.pop()
+        found = analysis.behaviors.built(key)
+        if found is None or key in seen:
+            continue
+        seen.add(key)
+        owner = analysis.project.functions[found.function].owner
+        if owner is not None:
+            yield owner
+        waiting += [callee for node in b.walk(found.node) if isinstance(node, b.Calls) for callee in node.behaviors]
+
+
+def _is_registered(analysis: Analysis, class_name: str, name: str) -> bool:
+    """Whether an object hands a method of what its attribute holds to somebody who calls it later."""
+    for each in analysis.project.mro(class_name):
+        entry = analysis.project.classes.get(each)
+        for method in entry.methods.values() if entry is not None else ():
+            function = analysis.project.functions[method]
+            me = function.facts.params[0].name if function.facts.params else ""
+            for call in calls(function):
+                for part in (*call.args, *(value for _, value in call.keywords)):
+                    match part:
+                        case flow.Attr(base=flow.Attr(base=flow.Name(id=base), name=held), name=used) if (
+                            base == me and held == name and is_teardown(used)
+                        ):
+                            return True
+    return False
+
+
+def _given_to(analysis: Analysis, class_name: str, name: str) -> frozenset[str]:
+    """Attributes of an object whose contents were made with, or told of, those of another of its attributes."""
+    found: set[str] = set()
+    for each in analysis.project.mro(class_name):
+        entry = analysis.project.classes.get(each)
+        if entry is None:
+            continue
+        for attribute, bindings in analysis.behaviors.field_bindings(each).items():
+            for function, expr, _ in bindings:
+                me = function.facts.params[0].name if function.facts.params else ""
+                if name in attributes_in(expr, me):
+                    found.add(attribute)
+        for method in entry.methods.values():
+            function = analysis.project.functions[method]
+            me = function.facts.params[0].name if function.facts.params else ""
+            for call in calls(function):
+                parts = (*call.args, *(value for _, value in call.keywords))
+                if any(name in attributes_in(part, me) for part in parts):
+                    found |= set(attributes_in(call.callee, me))
+    return frozenset(found - {name})
+
+
+def _told(analysis: Analysis, class_name: str, roots: Sequence[Root], ended: Sequence[Death]) -> Root | None:
+    """The teardown that should have released graphs: the one that others of the class lead up to."""
+    own = {
+        death.root.behavior.key
+        for death in ended
+        if death.attribute or not death.place or death.place[0].startswith(_SHARED)
+    }
+    fitting = [root for root in roots if root.is_general and (root.is_whole or root.behavior.key in own)]
+    inner = {
+        callee.partition("|")[0]
+        for root in fitting
+        for method in own_methods(analysis, class_name, root)
+        for node in b.walk(method.node)
+        if isinstance(node, b.Calls)
+        for callee in node.behaviors
+    }
+
+    def rank(root: Root) -> tuple[bool, bool, bool, int]:
+        name = root.function.facts.name
+        return (root.function.name in inner, not root.is_whole, name.startswith("_"), root.function.facts.span.start)
+
+    return min(fitting, key=rank, default=None)
+
+
+def _ended_elsewhere(analysis: Analysis) -> frozenset[str]:
+    """Names of attributes that teardowns of other objects, and functions that tear down, go through to end graphs."""
+    found: set[str] = set()
+    for behavior in analysis.roots():
+        function = analysis.project.functions[behavior.function]
+        if Effect.GRAPH_DEATH not in analysis.kinds[behavior.key] or not is_teardown(function.facts.name):
+            continue
+        for site in analysis.sites(behavior):
+            if site.effect is Effect.GRAPH_DEATH:
+                for place in site.places:
+                    found |= set(_foreign(site.event, place))
+    return frozenset(found)
+
+
+def _foreign(event: Event, place: Place) -> Iterator[str]:
+    """The attributes of other objects that a method goes through, on the way from the first method to a place."""
+    receivers = [frame.receiver[0] if len(frame.receiver) == 1 else () for frame in event.stack]
+    for here, there in zip(receivers, [*receivers[1:], place], strict=True):
+        is_own = bool(here) and there[: len(here)] == here
+        parts = there[len(here) + 1 :] if is_own else there[1:]  # of its own, what is behind an attribute
+        yield from (part for part in parts if part != ELEMENT)
+
+
+# ----------------------------------------------------------------------------------------------- branches in the way
+
+
+def _common_branches(analysis: Analysis, reaching: Sequence[Death]) -> Iterator[tuple[Branch, frozenset[str]]]:
+    """Branches by platform that every death is behind, with the platform words of their tests."""
+    first, *others = reaching
+    for branch in first.site.event.branches:
+        if not all(_same(branch, each) for each in others):
+            continue
+        test = _test(analysis.project.functions[branch.frame.function], branch.frame.span)
+        words = frozenset(_platform_words(test)) if test is not None else frozenset()
+        if words:
+            yield branch, words
+
+
+def _same(branch: Branch, death: Death) -> bool:
+    return any(
+        (each.frame.function, each.frame.span, each.taken) == (branch.frame.function, branch.frame.span, branch.taken)
+        for each in death.site.event.branches
+    )
+
+
+def _platform_words(test: flow.Expr) -> Iterator[str]:
+    """Vendors and their stacks that a test names, where it is one of the platform."""
+    waiting = [test]
+    while waiting:
+        part = waiting.pop()
+        name = part.name if isinstance(part, flow.Attr) else part.id if isinstance(part, flow.Name) else ""
+        if isinstance(part, flow.Lit) and isinstance(part.value, str):
+            name = part.value if part.value != "cuda" else ""  # what ROCm calls its devices too
+        words = frozenset(words_in(name))
+        if "graph" not in words and "available" not in words:
+            yield from words & _PLATFORMS
+        if not isinstance(part, flow.Attr):
+            waiting += flow.subexpressions(part)
+        elif isinstance(part.base, flow.Call):
+            waiting.append(part.base)
+
+
+def _is_made_under(holding: Holding, words: frozenset[str]) -> bool:
+    """Whether the graphs are made under a test of the same platform, so that there are none elsewhere."""
+    for alternative in _alternatives(holding.function.lowered.flow):
+        if alternative.span.contains(holding.span) and words & frozenset(_platform_words(alternative.test)):
+            return True
+    return False
+
+
+def _alternatives(body: flow.Flow) -> Iterator[flow.Alt]:
+    if isinstance(body, flow.Alt):
+        yield body
+    for child in flow.children(body):
+        yield from _alternatives(child)
+
+
+def _test(function: FunctionEntry, span: Span) -> flow.Expr | None:
+    return next((each.test for each in _alternatives(function.lowered.flow) if each.span == span), None)
+
+
+def _test_span(function: FunctionEntry, span: Span) -> Span:
+    test = _test(function, span)
+    return test.span if test is not None else span
+
+
+def _dead_flag(analysis: Analysis, class_name: str, reaching: Sequence[Death]) -> tuple[Branch, str] | None:
+    """A branch that every death is behind and that asks a flag of the object which nothing sets."""
+    first, *others = reaching
+    for branch in first.site.event.branches:
+        if not branch.taken or not all(_same(branch, each) for each in others):
+            continue
+        function = analysis.project.functions[branch.frame.function]
+        test = _test(function, branch.frame.span)
+        me = function.facts.params[0].name if function.facts.params else ""
+        match test:
+            case flow.Attr(base=flow.Name(id=base), name=name) if base == me and _is_never_set(
+                analysis, class_name, name
+            ):
+                return branch, f"{base}.{name}"
+    return None
+
+
+def _is_never_set(analysis: Analysis, class_name: str, name: str) -> bool:
+    """Whether all that is ever assigned to an attribute is a constant that is not true."""
+    bindings = [
+        (expr, how)
+        for each in analysis.project.mro(class_name)
+        for _, expr, how in analysis.behaviors.field_bindings(each).get(name, ())
+    ]
+    values = [expr for expr, how in bindings if how == "set"]
+    if not values or any(how == "item" for _, how in bindings):
+        return False
+    if not all(isinstance(expr, flow.Lit) and not expr.value for expr in values):
+        return False
+    return not any(
+        isinstance(node, b.Touches) and node.how != "drop" and not node.tags & {"none", "false"}
+        for each in analysis.behaviors.all()
+        for node in b.walk(each.node)
+        if isinstance(node, b.Touches) and node.slot is not None and node.slot[1] == name
+    )
+
+
+# -------------------------------------------------------------------------------------------------- gates by a name
+
+
+def _gates(analysis: Analysis) -> Iterator[_Gate]:
+    """Tests for methods that what is asked does not have, although it owns graphs."""
+    releasing = _releasing(analysis)
+    for function in analysis.project.functions.values():
+        if not {"hasattr", "getattr"} & function.facts.words or not analysis.behaviors.is_built(function.name):
+            continue
+        for call in calls(function):
+            gate = _gate(analysis, function, call, releasing)
+            if gate is not None:
+                yield gate
+
+
+def _releasing(analysis: Analysis) -> Mapping[str, frozenset[str]]:
+    """Names of methods that end graphs, with the classes that define them."""
+    found: dict[str, set[str]] = {}
+    for behavior in analysis.roots():
+        function = analysis.project.functions[behavior.function]
+        if function.owner is not None and Effect.GRAPH_DEATH in analysis.kinds[behavior.key]:
+            found.setdefault(function.facts.name, set()).add(function.owner)
+    return {name: frozenset(owners) for name, owners in found.items()}
+
+
+def _gate(
+    analysis: Analysis, function: FunctionEntry, call: flow.Call, releasing: Mapping[str, frozenset[str]]
+) -> _Gate | None:
+    match call:
+        case flow.Call(callee=flow.Name(id="hasattr" | "getattr"), args=(asked, flow.Lit(value=str(name)), *_)) if (
+            name.isidentifier()
+        ):
+            pass
+        case _:
+            return None
+    value = analysis.behaviors.typed(function, asked)
+    me = f"${function.facts.params[0].name}" if function.facts.params else ""
+    attributes = frozenset(place[1] for place in value.places if place[0] == me and len(place) > 1)
+    family = _family(analysis, value)
+    if isinstance(asked, flow.Name) and f"${asked.id}" == me and function.owner is not None:
+        return _own_gate(analysis, function, call, name, family)
+    if not family:
+        near = next(iter(difflib.get_close_matches(name, releasing, 1, _NEAR)), "")
+        if value.types or not near or name in releasing or not _is_unheard_of(analysis, function, name):
+            return None
+        return _Gate(function, call, name, attributes, (), near, is_sure=False)
+    owners = tuple(each for each in family if "graph" in analysis.owns(each))
+    lacking = tuple(each for each in owners if not _offers(analysis, each, name))
+    if not lacking or any(not _is_whole(analysis, each) for each in lacking):
+        return None
+    if any(
+        each.other != flow.NOTHING and each.test.span.contains(call.span)
+        for each in _alternatives(function.lowered.flow)
+    ):
+        return None  # who lacks the method is taken care of there
+    methods = {
+        method
+        for method, classes in releasing.items()
+        if any(not classes.isdisjoint(analysis.project.mro(each)) for each in lacking)
+    }
+    near = next(iter(difflib.get_close_matches(name, sorted(methods), 1, _NEAR)), "")
+    elsewhere = any(_offers(analysis, each, name) for each in family)
+    means = bool(near) or any(
+        not releasing.get(name, frozenset()).isdisjoint(analysis.project.mro(each)) for each in family
+    )
+    if not means or (not elsewhere and len(lacking) != len(owners)) or _are_ended(analysis, function, lacking, name):
+        return None
+    return _Gate(function, call, name, attributes, lacking, near, is_sure=not elsewhere)
+
+
+def _own_gate(
+    analysis: Analysis, function: FunctionEntry, call: flow.Call, name: str, family: Sequence[str]
+) -> _Gate | None:
+    """A test of an object for an attribute of its own that it never has, while one of a like name holds graphs."""
+    if not is_teardown(function.facts.name) or any(_offers(analysis, each, name) for each in family):
+        return None
+    assert function.owner is not None
+    names = [each.name for each in holdings(analysis, function.owner)]
+    near = next(iter(difflib.get_close_matches(name, names, 1, _NEAR)), "")
+    if not near or not _is_whole(analysis, function.owner):
+        return None
+    return _Gate(function, call, name, frozenset((near,)), (function.owner,), near, is_sure=True)
+
+
+def _family(analysis: Analysis, value: Value) -> tuple[str, ...]:
+    """The classes that a value can have, subclasses included."""
+    found: dict[str, None] = {}
+    waiting = [t.name for t in value.types if t.name in analysis.project.classes]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = None
+            waiting += analysis.project.subclasses.get(name, ())
+    return tuple(found)
+
+
+def _offers(analysis: Analysis, class_name: str, name: str) -> bool:
+    """Whether instances of a class have an attribute."""
+    return analysis.project.method(class_name, name) is not None or any(
+        name in analysis.behaviors.field_bindings(each) or name in analysis.project.classes[each].attributes
+        for each in analysis.project.mro(class_name)
+        if each in analysis.project.classes
+    )
+
+
+def _is_whole(analysis: Analysis, class_name: str) -> bool:
+    """Whether all that a class inherits was read, and nothing makes up attributes."""
+    known = analysis.project.classes
+    return all(
+        each in known or each.rpartition(".")[2] in ("object", "ABC", "Protocol", "Generic", "Module")
+        for each in analysis.project.mro(class_name)
+    ) and not _offers(analysis, class_name, "__getattr__")
+
+
+def _is_unheard_of(analysis: Analysis, function: FunctionEntry, name: str) -> bool:
+    """Whether nothing but one function mentions a name."""
+    return all(each.name == function.name for each in analysis.behaviors.functions_with(name))
+
+
+def _are_ended(analysis: Analysis, function: FunctionEntry, classes: Sequence[str], gated: str) -> bool:
+    """Whether a function ends graphs of some class in another way than by the method that a gate asks for."""
+    behavior = analysis.effectful.get(function.name)
+    if behavior is None:
+        return False
+    kept_by = {
+        keeper
+        for each in classes
+        for keeper in (each, *(k for h in holdings(analysis, each) for k in keepers(analysis, h)))
+    }
+    return any(
+        site.effect is Effect.GRAPH_DEATH
+        and site.event.node.slot is not None
+        and all(frame.function.rpartition(".")[2] != gated for frame in site.event.stack[1:])
+        and any(site.event.node.slot[0] in analysis.project.mro(each) for each in kept_by)
+        for site in analysis.sites(behavior)
+    )
+
+
+# ----------------------------------------------------------------------------------------------- what lives too short
+
+
+def _exits_with_process(analysis: Analysis, class_name: str) -> bool:
+    """Whether instances of a class are made only in functions that a process runs until it exits."""
+    short = class_name.rpartition(".")[2]
+    makers = [function for function in analysis.behaviors.functions_with(short) if function.owner != class_name]
+    makers = [function for function in makers if any(_last(call.callee) == short for call in calls(function))]
+    if not makers:
+        return False
+    return {function.name for function in makers} <= _in_processes(analysis)
+
+
+def _in_processes(analysis: Analysis) -> frozenset[str]:
+    """Functions that run only as, or under, the target of a process."""
+    targets: set[str] = set()
+    for function in analysis.behaviors.functions_with("Process"):
+        for call in calls(function):
+            if _last(call.callee) == "Process":
+                for name, value in call.keywords:
+                    if name == "target":
+                        targets |= {bound.function for bound in analysis.behaviors.typed(function, value).calls}
+    callers: dict[str, set[str]] = {}
+    for each in analysis.behaviors.all():
+        for node in b.walk(each.node):
+            if isinstance(node, b.Calls):
+                for callee in node.behaviors:
+                    callers.setdefault(callee.partition("|")[0], set()).add(each.function)
+    inside = {target for target in targets if not callers.get(target)}
+    grown = True
+    while grown:
+        grown = False
+        for callee, those in callers.items():
+            if callee not in inside and those <= inside:
+                inside.add(callee)
+                grown = True
+    return frozenset(inside)
+
+
+def _last(expr: flow.Expr) -> str:
+    return expr.name if isinstance(expr, flow.Attr) else expr.id if isinstance(expr, flow.Name) else ""
+
+
+# ------------------------------------------------------------------------------------------------------------ reports
+
+
+def _orphan(
+    analysis: Analysis,
+    class_name: str,
+    root: Root,
+    holding: Holding,
+    missed: Sequence[str],
+    ended: Sequence[Death],
+) -> Suspect:
+    """Graphs that no teardown reaches."""
+    function = root.function
+    at = function.facts.header
+    inherited = function.owner != class_name and class_name not in analysis.project.mro(function.owner or "")
+    if inherited and holding.owner not in analysis.project.mro(function.owner or ""):
+        function, at = holding.function, holding.span  # a subclass adds what the teardown that it inherits cannot know
+    here = [death for death in ended if death.root.behavior.key == root.behavior.key]
+    sure = holding.is_made and (root.is_whole or bool(here))
+    return _suspect(
+        analysis,
+        root,
+        holding,
+        function,
+        at,
+        "nothing in it reaches them",
+        here,
+        precision=None if sure else Precision.MEDIUM,
+        missed=missed,
+    )
+
+
+def _suspect(
+    analysis: Analysis,
+    root: Root,
+    holding: Holding,
+    function: FunctionEntry,
+    at: Span,
+    reason: str,
+    reaching: Sequence[Death],
+    gate: str = "",
+    precision: Precision | None = None,
+    missed: Sequence[str] = (),
+) -> Suspect:
+    values = {
+        "place": f"self.{holding.name}",
+        "root": f"{root.function.facts.name}()",
+        "reason": reason,
+        "gate": gate,
+        "release": _release(analysis, holding, f"{root.behavior.receiver}.{holding.name}")
+        if not gate and at == root.function.facts.header
+        else "",
+    }
+    shown = [
+        *_origin_steps(analysis, holding, missed),
+        *(step(analysis, death.site.event._replace(effect=Effect.GRAPH_DEATH), 0) for death in reaching),
+    ]
+    steps = list({(each.path, each.span): each for each in reversed(shown)}.values())[::-1]
+    return Suspect(
+        "orphan-graphs",
+        function.module.source.path,
+        function.facts.span,
+        at,
+        tuple(steps[:MAX_STEPS]),
+        {key: value for key, value in values.items() if value},
+        None,
+        precision,
+    )
+
+
+def _origin_steps(analysis: Analysis, holding: Holding, missed: Sequence[str]) -> Iterator[Step]:
+    """Where the graphs are kept, and where they are captured."""
+    yield Step(holding.function.module.source.path, holding.span, "kept", f"self.{holding.name} holds graphs")
+    kept_by = list(missed or keepers(analysis, holding)) if holding.classes else [holding.owner]
+    for keeper in kept_by:
+        for each in holdings(analysis, keeper):
+            if each.is_made and each.name != holding.name:
+                path = each.function.module.source.path
+                yield Step(path, each.span, "kept", f"graphs are kept in {keeper.rpartition('.')[2]}.{each.name}")
+    for built in analysis.behaviors.all():
+        entry = analysis.project.functions[built.function]
+        if "|" in built.key or not any(entry.owner in analysis.project.mro(keeper) for keeper in kept_by):
+            continue
+        for node in b.walk(built.node):
+            if isinstance(node, b.Happens) and node.effect is Effect.CAPTURE:
+                yield Step(entry.module.source.path, node.span, "capture", f"a capture begins: {node.label}")
+                break
+
+
+def _release(analysis: Analysis, holding: Holding, place: str) -> str:
+    """Statements that release the graphs in an attribute; empty where nothing is known that would."""
+    kinds = analysis.behaviors.field_types(holding.owner, holding.name)
+    containers = [t.name for t in kinds if t.name in CONTAINERS]
+    if not holding.classes:
+        return f"{place}.clear()" if containers else f"{place} = None"
+    method = _release_method(analysis, holding)
+    if method is None:
+        return ""
+    if containers:
+        each = f"{place}.values()" if set(containers) <= _MAPPINGS else place
+        return f"for each in {each}:\n    each.{method}()"
+    call = f"{place}.{method}()"
+    return f"if {place} is not None:\n    {call}" if _can_be_none(analysis, holding) else call
+
+
+def _release_method(analysis: Analysis, holding: Holding) -> str | None:
+    """The method of the objects in an attribute that releases their graphs, and that takes nothing but the object."""
+    names: set[str] = set()
+    for name in holding.classes:
+        own: list[str] = []
+        for each in analysis.project.mro(name):
+            entry = analysis.project.classes.get(each)
+            for method, full in entry.methods.items() if entry is not None else ():
+                function = analysis.project.functions[full]
+                params = function.facts.params[1:]
+                is_bare = not any(p.default is None and p.kind in ("positional", "keyword") for p in params)
+                kinds = analysis.kinds.get(full, frozenset())
+                if function.kind == "method" and Effect.GRAPH_DEATH in kinds and is_bare and is_teardown(method):
+                    own.append(method)
+        if not own:
+            return None
+        names.add(min(own, key=lambda each: (each.startswith("_"), _breadth(each), each)))
+    return names.pop() if len(names) == 1 else None
+
+
+def _breadth(name: str) -> int:
+    """How much a method takes down, by its name: graphs alone first."""
+    words = frozenset(words_in(name))
+    return 0 if "graph" in words else 1 if words & {"release", "clear", "reset", "drop", "free"} else 2
+
+
+def _can_be_none(analysis: Analysis, holding: Holding) -> bool:
+    return any(
+        _is_none(expr)
+        for function, expr, how in analysis.behaviors.field_bindings(holding.owner).get(holding.name, ())
+        if how == "set"
+    )
+
+
+def _is_none(expr: flow.Expr) -> bool:
+    match expr:
+        case flow.Lit(value=None):
+            return True
+        case flow.Choice(then=then, other=other):
+            return _is_none(then) or _is_none(other)
+    return False
+
+
+def _gate_suspect(analysis: Analysis, gate: _Gate) -> Suspect:
+    function = gate.function
+    source = function.module.source
+    asked = source.text(gate.call.args[0].span)
+    if gate.near in gate.attributes:
+        asked = f"{asked}.{gate.near}"
+    if gate.lacking:
+        names = sorted({each.rpartition(".")[2] for each in gate.lacking})
+        have = "do not have" if len(names) > 1 else "does not have"
+        reason = f"it asks for `{gate.name}`, which {' and '.join(names)} {have}"
+    else:
+        reason = f"it asks for `{gate.name}`, which no class has"
+    if gate.near:
+        reason += f"; `{gate.near}` is there"
+    steps: list[Step] = []
+    for name in gate.lacking:
+        for each in holdings(analysis, name):
+            path = each.function.module.source.path
+            steps.append(Step(path, each.span, "kept", f"{name.rpartition('.')[2]}.{each.name} holds graphs"))
+    steps += [
+        Step(source.path, call.span, "graph_death", f"the release that does not run: {source.text(call.span)[:60]}")
+        for call in calls(function)
+        if isinstance(call.callee, flow.Attr) and call.callee.name == gate.name
+    ]
+    values = {
+        "place": asked,
+        "root": f"{function.facts.name}()",
+        "reason": reason,
+        "gate": "name",
+        "name": gate.name,
+        "method": gate.near,
+    }
+    precision = None if gate.is_sure and gate.near else Precision.MEDIUM
+    return Suspect(
+        "orphan-graphs",
+        source.path,
+        function.facts.span,
+        gate.call.span,
+        tuple(steps[:MAX_STEPS]),
+        {key: value for key, value in values.items() if value},
+        None,
+        precision,
+    )
+
+
+def confirm(suspect: Suspect, module: Module) -> Finding | None:
+    """The finding, unless the reported place is no code any more."""
+    from graphlint.codemod import confirmed
+
+    if module.tree(suspect.function).statement(suspect.at) is None:
+        return None
+    return confirmed(suspect, module)
+
+
+def fix(finding: Finding, modules: Modules) -> Fix | None:
+    """Call the release of the graphs next to the others, free it of its gate, or let the gate ask for what is there."""
+    from graphlint.codemod import Rewrite
+
+    tree = modules[finding.path].tree(finding.function)
+    rewrite = Rewrite(tree)
+    title = {
+        None: f"release the graphs of {finding.values['place']} there too",
+        "platform": f"release the graphs of {finding.values['place']} on every platform",
+        "name": f"ask for `{finding.values.get('method')}`",
+    }.get(finding.values.get("gate"))
+    change = {None: _wire, "platform": _free, "name": _rename}.get(finding.values.get("gate"))
+    if change is None or title is None or not change(finding, tree, rewrite):
+        return None
+    return Fix(
+        title=title,
+        applicability=Applicability.UNSAFE,
+        edits=rewrite.edits(),
+        conditions=(f"no replay of these graphs comes after {finding.values['root']}", *_CONDITIONS),
+    )
+
+
+_CONDITIONS = ("their release can run where nothing was captured, and twice",)
+
+
+def _deaths(finding: Finding, tree: Tree) -> list[Unit]:
+    """The statements of the reported function through which graphs die."""
+    spans = [
+        each.span
+        for each in finding.trace
+        if each.effect == Effect.GRAPH_DEATH.value
+        and each.path == finding.path
+        and finding.function.contains(each.span)
+    ]
+    return [unit for unit in map(tree.statement, dict.fromkeys(spans)) if unit is not None]
+
+
+def _wire(finding: Finding, tree: Tree, rewrite: Rewrite) -> bool:
+    """Insert the release behind the others, or where the teardown's own work begins."""
+    from graphlint.codemod import cst
+
+    text = finding.values.get("release")
+    function = tree.statement(finding.span)
+    if not text or not isinstance(function, cst.FunctionDef):
+        return False
+    others = [_outermost(tree, unit) for unit in _deaths(finding, tree) if tree.function(unit) is function]
+    if others:
+        rewrite.insert_after(max(others, key=lambda unit: tree.spans[unit]), text)
+        return True
+    first = _first_deed(function)
+    if first is None:
+        return False
+    rewrite.insert_before(first, text)
+    return True
+
+
+def _outermost(tree: Tree, unit: Unit) -> Unit:
+    """The statement of the function's body that holds another one; of a `with` or `try`, the one in its block."""
+    from graphlint.codemod import cst
+
+    function = tree.function(unit)
+    inside = [each for block, each in tree.path(unit) if function is None or function in tree.ancestors(block)]
+    return next((each for each in inside if not isinstance(each, cst.With | cst.Try)), unit)
+
+
+def _first_deed(function: cst.FunctionDef) -> Unit | None:
+    """The first statement behind the docstring, early returns, and calls that wait or log."""
+    from graphlint.codemod import Block, cst, dotted, units
+
+    if not isinstance(function.body, Block):
+        return None
+    for unit in units(function.body):
+        match unit:
+            case cst.Expr(value=cst.SimpleString() | cst.ConcatenatedString()):
+                continue
+            case cst.Expr(value=cst.Call(func=func)) if (dotted(func) or "").rpartition(".")[2] in _WAITS:
+                continue
+            case cst.If(orelse=None, body=block) if all(isinstance(each, cst.Return) for each in units(block)):
+                continue
+            case cst.Assign(value=cst.Name(value="True" | "False")):
+                continue
+        return unit
+    return None
+
+
+def _free(finding: Finding, tree: Tree, rewrite: Rewrite) -> bool:
+    """Take the release out of the branch."""
+    from graphlint.codemod import cst
+
+    gate = tree.statement(finding.span)
+    if not isinstance(gate, cst.If) or gate.orelse is not None or not tree.spans[gate.test].contains(finding.span):
+        return False
+    if isinstance(tree.parents.get(gate), cst.If):
+        return False  # an `elif`
+    moved = [
+        each for unit in _deaths(finding, tree) for block, each in tree.path(unit) if tree.parents.get(block) is gate
+    ]
+    if not moved:
+        return False
+    rewrite.move_before(list(dict.fromkeys(moved)), gate)
+    return True
+
+
+def _rename(finding: Finding, tree: Tree, rewrite: Rewrite) -> bool:
+    """Ask for the method that is there, wherever the function asks for the other."""
+    from graphlint.codemod import cst
+
+    name, method = finding.values["name"], finding.values.get("method")
+    if method is None:
+        return False
+    found = False
+    for node in tree.spans:
+        if isinstance(node, cst.SimpleString) and node.raw_value == name:
+            rewrite.rename_string(node, method)
+            found = True
+        elif isinstance(node, cst.Attribute) and node.attr.value == name:
+            rewrite.rename(node.attr, method)
+    return found
