@@ -226,7 +226,7 @@ class _Plan:
     def parts(self, expr: flow.Expr, key: frozenset[Ingredient]) -> Iterator[str]:
         """Texts of the variables, attributes and sizes in an expression that a key does not hold yet."""
         match expr:
-            case flow.Name() | flow.Attr() | flow.Item(index=flow.Lit()):
+            case flow.Name() | flow.Attr() | flow.Item(key=flow.Lit()):
                 value = self.look_at(expr)
                 if isinstance(expr, flow.Item) and value.place is None:
                     yield from self.parts(expr.base, key)

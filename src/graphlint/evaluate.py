@@ -867,7 +867,7 @@ class _Frame:
                 result = self.value(value) if value is not None else Value(tags=frozenset(("none",)))
                 if kind == "return":
                     self.returns.append(result)
-                    test = self.truth(result, span)
+                    test = self.truth(result, span)  # type: ignore[assignment]
                     self.return_tests.append(test)
                     self.remember(result, span)
                     self.emit(b.Leaves(kind, span, test))
@@ -1011,7 +1011,7 @@ class _Frame:
             named = handler.types.items if isinstance(handler.types, flow.Group) else (handler.types,)
             types = tuple(self.exception(each) for each in named if each is not None)
             misses |= not _MISSES.isdisjoint(types)
-            node = self.nodes(lambda h=handler: self.run(h.body))
+            node = self.nodes(lambda h=handler: self.run(h.body))  # type: ignore[misc]
             handlers.append(b.Handler(self.catches_all(handler.types), node, types, handler.span))
             if _falls_through(handler.body):
                 ends.append(self.env)
@@ -1058,7 +1058,7 @@ class _Frame:
                     self.env[name] = replace(value, places=(place,), slot=place)
             case flow.Name(id=name):
                 if value.tags & _CONSTANTS:
-                    place = (f"%{name}",)
+                    place = (f"%{name}",)  # type: ignore[assignment]
                     self.emit(b.Touches("write", (place,), None, span, value.tags))
                     value = replace(value, places=(place,))
                 elif not value.places and value.symbol is None:
@@ -1456,7 +1456,7 @@ class _Frame:
                 return self.imported(expr)
             case flow.Text(parts=parts):
                 return self.made_of([self.value(part) for part in parts], Value(types=(Type("str"),)))
-        return NOTHING_KNOWN
+        return NOTHING_KNOWN  # type: ignore[unreachable]
 
     def made_of(self, values: Sequence[Value], result: Value) -> Value:
         """A result with what went into it."""
@@ -1718,7 +1718,7 @@ class _Frame:
             values.append(self.value(expr.element))
 
         if iterable.items is not None and len(iterable.items) <= _unrolled(iterable) and self.emitting:
-            bodies = tuple(self.nodes(lambda item=item: once(item)) for item in iterable.items)
+            bodies = tuple(self.nodes(lambda item=item: once(item)) for item in iterable.items)  # type: ignore[misc]
             self.env = saved
             if any(body != b.NOTHING for body in bodies):
                 self.emit(b.Each(bodies, b.NOTHING, expr.span))

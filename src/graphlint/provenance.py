@@ -432,7 +432,7 @@ class _Reader:
                 for held in self.attribute(self.value(base), name, plain=True).held:
                     self.put(held, "set", value, span)
                     self.keep("attribute", value, expr, held.slot)
-            case flow.Item(base=base, index=index):
+            case flow.Item(base=base, key=index):
                 container = self.value(base)
                 if isinstance(index, flow.Op) and index.op == "Slice":
                     return
@@ -532,7 +532,7 @@ class _Reader:
                 return self.aspect_of(self.attribute(self.value(base), name), name, expr)
             case flow.Call():
                 return self.call(expr)
-            case flow.Item(base=base, index=index):
+            case flow.Item(base=base, key=index):
                 return self.item(self.value(base), index, expr)
             case flow.Lit(value=literal):
                 return Dependent(literal=literal)
