@@ -213,7 +213,7 @@ class Analysis:
         found: set[str] = set()
         for each in self.behaviors.all():
             for node in b.walk(each.node):
-                if isinstance(node, b.Either) or (isinstance(node, b.Leaves) and node.test is not None):
+                if isinstance(node, b.Either | b.Leaves) and node.test is not None:
                     found |= _atoms(node.test)
                 elif isinstance(node, b.Repeat):
                     found |= {_last(place) for place in node.over}
