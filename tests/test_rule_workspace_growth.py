@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from graphlint import check, registry
+from graphlint import check, fixing, registry
 from graphlint.config import Settings
 from graphlint.findings import Finding, Severity
 
@@ -507,3 +507,73 @@ def test_a_library_without_captures_is_a_warning() -> None:
 def test_a_resized_tensor_is_an_error() -> None:
     (finding,) = find(getter(GROWS["resized in place"]))
     assert finding.severity is Severity.ERROR
+
+
+# ------------------------------------------------------------------------------------------------------------------ fix
+
+NOT_REWRITTEN = {
+    "destroyed and made again",  # what it was is gone before it could be kept
+}
+
+
+def fixed(text: str) -> tuple[str, Sequence[Finding]]:
+    """The program after the fix, and what is still found in it."""
+    Path("m.py").write_text(textwrap.dedent(text).lstrip("\n"))
+    outcome = fixing.fix(check.read(["."], Settings(), {}), registry.select((RULE,)), unsafe=True)
+    changed = outcome.changes["m.py"].after.decode() if outcome.changes else ""
+    return changed, outcome.report.findings
+
+
+@pytest.mark.parametrize(
+    "body", [GROWS[name] for name in GROWS.keys() - NOT_REWRITTEN], ids=GROWS.keys() - NOT_REWRITTEN
+)
+def test_the_rewrite_marks_retires_and_refuses(body: str) -> None:
+    after, left = fixed(getter(body))
+    assert left == ()
+    compile(after, "m.py", "exec")
+    assert after.count("is_current_stream_capturing()") == 2
+    assert after.count("_retired") == 2
+    assert fixed(after)[0] == ""
+
+
+def test_growths_of_one_module_share_the_error() -> None:
+    text = getter(GROWS["too small"]) + CONSUMERS.partition("class Layer")[0].replace("import torch\n", "")
+    after, left = fixed(text)
+    assert left == ()
+    assert after.count("class WorkspaceGrowthError") == 1
+    assert after.count("raise WorkspaceGrowthError") == 2
+
+
+@pytest.mark.parametrize("name", sorted(NOT_REWRITTEN))
+def test_what_has_no_right_text_is_left_alone(name: str) -> None:
+    after, left = fixed(getter(GROWS[name]))
+    assert after == ""
+    assert len(left) == 1
+
+
+def test_the_retired_list_goes_with_the_graphs_of_the_same_object() -> None:
+    after, _ = fixed("""
+    import torch
+
+    class Runner:
+        def __init__(self):
+            self.room = None
+            self.graphs = {}
+
+        def get(self, n):
+            if self.room is None or self.room.numel() < n:
+                self.room = torch.empty(n, device="cuda")
+            return self.room
+
+        def record(self, x):
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                x.add_(self.get(x.shape[0]))
+            self.graphs[x.shape[0]] = graph
+
+        def release(self):
+            for graph in self.graphs.values():
+                graph.reset()
+            self.graphs.clear()
+    """)
+    assert after.index("graph.reset()") < after.index("self._room_retired.clear()")

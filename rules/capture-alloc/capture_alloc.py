@@ -34,8 +34,8 @@ _TEST = "torch.cuda.is_current_stream_capturing"
 def suspects(analysis: Analysis) -> Iterator[Suspect]:
     """Stores of memory that is allocated while a stream is captured.
 
-    Three kinds of evidence: the store is come to inside a capture that the project begins; the key that it is stored under
-    names the stream, which is new in a capture; or a test of the capture lets it happen there and nowhere else.
+    Three kinds of evidence: the store is come to inside a capture that the project begins; the key that it is stored
+    under names the stream, which is new in a capture; or a test of the capture lets it happen there and nowhere else.
     """
     found = stores(analysis)
     runs = Runs(analysis, found)
@@ -192,7 +192,7 @@ def _asks_for(test: Test, store: Store) -> bool:
 
 
 def _first_in(body: flow.Flow, at: Span, misses: set[Span]) -> Span | None:
-    """The first statement in a branch of one of these tests, or behind one of them that leaves, on the way to a place."""
+    """The first statement in a branch of one of these tests, or behind one that leaves, on the way to a place."""
     match body:
         case flow.Seq(items=items):
             for index, item in enumerate(items):

@@ -5,20 +5,19 @@ A replay asks no cache for anything: what a graph reads is what is asked for lea
 A suspect's values:
 
     place     the cache, as the message names it
-    lookup    `start-end` of the first statement of `function` that looks into the cache, in the same file; absent where the
-              cache has no lookup that could be passed by
-    build     text of the expression that makes a new entry there
+    cache     its name
+    store     `start-end` of the statement, in the same file, that puts a new entry there; absent: there are several
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from graphlint import behavior as b
 from graphlint import codemod
 from graphlint.behavior import Behavior
-from graphlint.edits import Fix
+from graphlint.edits import Applicability, Fix
 from graphlint.effects import Effect
 from graphlint.evaluate import excludes_capture, implies_capture
 from graphlint.execution import Event, visit
@@ -29,8 +28,10 @@ from graphlint.summaries import Analysis
 from graphlint.typestate import place_text, step
 from graphlint.values import Place, Test
 
+_TEST = "torch.cuda.is_current_stream_capturing"
+_FEW = ("device", "device_index", "dtype", "stream")
+"""Parameters that have few values in a process: a function of these alone makes no entry go."""
 _GIVES = ("pop", "drop", "clear")
-_BOUNDED = ("LRUCache", "TTLCache", "LFUCache", "FIFOCache", "MRUCache", "RRCache", "LRUDict", "BoundedDict")
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
             mine = [store for store in found if store.node.slot == eviction.slot and store.node.how == "add"]
             if not mine or _is_spared(analysis, eviction) or all(_is_bypassed(analysis, each) for each in mine):
                 continue
-            suspect = _suspect(analysis, eviction, _precision(analysis, eviction, mine, captures=captures))
+            suspect = _suspect(analysis, eviction, _precision(analysis, eviction, mine, captures=captures), mine)
         best.setdefault((suspect.path, suspect.at), suspect)
     for store in found:
         if store.is_memo and (memo := _memo(analysis, runs, store, captures=captures)) is not None:
@@ -94,8 +95,6 @@ def _is_full(test: Test, place: Place) -> bool:
     match test:
         case ("compare", "<" | ">" | "<=" | ">=", read, _):
             return any(each == place or (each[:-1] == place[:-1] and len(each) > 1) for each in read)
-        case ("atom", "true", _):
-            return False
         case ("not" | "and" | "or", *inner):
             return any(_is_full(each, place) for each in inner)
     return False
@@ -103,21 +102,38 @@ def _is_full(test: Test, place: Place) -> bool:
 
 def _share_pool(analysis: Analysis, eviction: Eviction) -> bool:
     """Whether the container holds graphs, and its owner captures them into one pool."""
-    if eviction.slot is None or "graph" not in analysis.holds(eviction.slot):
+    if eviction.slot is None:
         return False
     owner = eviction.slot[0]
+    if "graph" not in analysis.holds(eviction.slot):
+        return _holds_graphs_by_name(analysis, eviction.slot) and _keeps_pool(analysis, owner)
     for root in analysis.roots():
         function = analysis.project.functions[root.function]
         if owner not in (function.owner, f"mod:{function.module.name}"):
             continue
-        for node in b.walk(root.node):
-            if isinstance(node, b.Happens) and node.effect is Effect.CAPTURE and node.pool:
-                if any(len(place) > 1 for place in node.pool):
-                    return True
+        pools = (site.event.pool for site in analysis.sites(root) if site.effect is Effect.CAPTURE)
+        if any(len(place) > 1 for pool in pools for place in pool):
+            return True
     return False
 
 
-# ------------------------------------------------------------------------------------------------------ what is in order
+def _holds_graphs_by_name(analysis: Analysis, slot: b.Slot) -> bool:
+    """Whether the records in a container have an attribute whose class is named after graphs."""
+    notes = analysis.behaviors.slots.get(slot)
+    for record in notes.types if notes is not None else ():
+        entry = analysis.project.classes.get(record)
+        for name in entry.attributes if entry is not None else ():
+            types = analysis.behaviors.field_types(record, name)
+            if any(analysis.vocabulary.names.is_graph(t.name.rpartition(".")[2]) for t in types):
+                return True
+    return False
+
+
+def _keeps_pool(analysis: Analysis, owner: str) -> bool:
+    return any(slot[0] == owner and "pool" in notes.tags for slot, notes in analysis.behaviors.slots.items())
+
+
+# ----------------------------------------------------------------------------------------------------- what is in order
 
 
 def _neighbours(analysis: Analysis, eviction: Eviction) -> Iterator[Behavior]:
@@ -179,9 +195,11 @@ def _precision(analysis: Analysis, eviction: Eviction, mine: list[Store], *, cap
     return Precision.MEDIUM if knows or not captures else Precision.LOW
 
 
-def _suspect(analysis: Analysis, eviction: Eviction, precision: Precision) -> Suspect:
+def _suspect(analysis: Analysis, eviction: Eviction, precision: Precision, mine: Sequence[Store] = ()) -> Suspect:
     entry = analysis.project.functions[eviction.root.function]
-    values = {"place": place_text(eviction.place, analysis, eviction.root)}
+    values = {"place": place_text(eviction.place, analysis, eviction.root), "cache": eviction.place[-1]}
+    if len(mine) == 1 and analysis.project.functions[mine[0].function].module is entry.module:
+        values["store"] = f"{mine[0].span.start}-{mine[0].span.end}"
     return Suspect(
         "captured-eviction",
         entry.module.source.path,
@@ -198,7 +216,7 @@ def _memo(analysis: Analysis, runs: Runs, store: Store, *, captures: bool) -> Su
     """A function whose decorator keeps a bounded number of the tensors that it makes."""
     entry = analysis.project.functions[store.function]
     bound = entry.memo_bound
-    if bound is None or not entry.facts.params:
+    if bound is None or "<locals>" in store.function or all(param.name in _FEW for param in entry.facts.params):
         return None
     reached = runs.reached(store.root, capturing=True)
     if reached is not None and id(store) not in reached:
@@ -226,5 +244,52 @@ def confirm(suspect: Suspect, module: codemod.Module) -> Finding | None:
 
 
 def fix(finding: Finding, modules: codemod.Modules) -> Fix | None:
-    """None yet."""
+    """What a capture could be given instead: an entry that no cache owns, so that its graph alone keeps it."""
+    cst = codemod.cst
+    if "store" not in finding.values:
+        return None
+    tree = modules[finding.path].tree()
+    start, _, end = finding.values["store"].partition("-")
+    store = tree.statement(Span(int(start), int(end)))
+    function = tree.function(store) if store is not None else None
+    if not isinstance(store, cst.Assign) or function is None:
+        return None
+    block = function.body
+    assert isinstance(block, cst.IndentedBlock | cst.SimpleStatementSuite)
+    body = list(codemod.units(block))
+    made = _made(store, tree)
+    lookup = next((unit for unit in body if finding.values["cache"] in tree.root.code_for_node(unit)), None)
+    named = codemod.reference(modules, finding.path, _TEST, codemod.uses(function.body))
+    if made is None or lookup is None or named is None or named.statement is not None:
+        return None
+    returned = {tree.root.code_for_node(unit.value) for unit in body if isinstance(unit, cst.Return) and unit.value}
+    given = {tree.root.code_for_node(target.target) for target in store.targets}
+    given |= {tree.root.code_for_node(store.value)} if isinstance(store.value, cst.Name) else set()
+    if not returned & given:
+        return None
+    before = {name for unit in body[: body.index(lookup)] for name in codemod.uses(unit).binds}
+    needed = codemod.uses(made).roots & codemod.uses(function.body).binds
+    if not needed <= before | {param.name.value for param in function.params.params}:
+        return None
+    rewrite = codemod.Rewrite(tree)
+    rewrite.insert_before(lookup, f"if {named.expression}():\n    return {tree.root.code_for_node(made)}\n")
+    return Fix(
+        title="give a capture an entry of its own",
+        applicability=Applicability.SUGGEST,
+        edits=rewrite.edits(),
+        conditions=("the entry lies in the graph's pool then, and lives as long as the graph does",),
+    )
+
+
+def _made(store: codemod.cst.Assign, tree: codemod.Tree) -> codemod.cst.BaseExpression | None:
+    """The expression that makes the entry which a statement stores."""
+    cst = codemod.cst
+    if not isinstance(store.value, cst.Name):
+        return store.value
+    block, _ = tree.path(store)[-1]
+    for unit in codemod.units(block):
+        if isinstance(unit, cst.Assign) and any(
+            codemod.dotted(each.target) == store.value.value for each in unit.targets
+        ):
+            return unit.value
     return None

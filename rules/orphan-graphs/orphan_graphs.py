@@ -404,7 +404,7 @@ def _is_never_set(analysis: Analysis, class_name: str, name: str) -> bool:
     if not all(isinstance(expr, flow.Lit) and not expr.value for expr in values):
         return False
     return not any(
-        isinstance(node, b.Touches) and node.how != "drop" and not node.tags & {"none", "false"}
+        node.how != "drop" and not node.tags & {"none", "false"}
         for each in analysis.behaviors.all()
         for node in b.walk(each.node)
         if isinstance(node, b.Touches) and node.slot is not None and node.slot[1] == name
@@ -861,10 +861,8 @@ def _outermost(tree: Tree, unit: Unit) -> Unit:
 
 def _first_deed(function: cst.FunctionDef) -> Unit | None:
     """The first statement behind the docstring, early returns, and calls that wait or log."""
-    from graphlint.codemod import Block, cst, dotted, units
+    from graphlint.codemod import cst, dotted, units
 
-    if not isinstance(function.body, Block):
-        return None
     for unit in units(function.body):
         match unit:
             case cst.Expr(value=cst.SimpleString() | cst.ConcatenatedString()):

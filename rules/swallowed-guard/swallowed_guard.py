@@ -3,20 +3,20 @@
 The reported place is the `except` line. A suspect's values:
 
     guard    name of the function that refuses
-    raises   the refusals that end in the handler, one a line: `path:start-end class`, the span being that of the `raise`; the
-             class is a dotted name, or `assert`
+    raises   the refusals that end in the handler, one a line, tabs between: path, `start-end` of the `raise`, dotted
+             name of what it raises, dotted name of its module
 """
 
 from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from graphlint import behavior as b
-from graphlint import codemod
+from graphlint import codemod, flow
 from graphlint.behavior import Behavior
-from graphlint.edits import Fix
+from graphlint.edits import Applicability, Fix
 from graphlint.effects import Effect
 from graphlint.evaluate import implies_capture
 from graphlint.execution import Event, Refusal, visit
@@ -24,6 +24,8 @@ from graphlint.findings import MAX_STEPS, Finding, Precision, Step, Suspect
 from graphlint.source import Span
 from graphlint.summaries import Analysis
 
+_ERROR = "CaptureRefusedError"
+_ERROR_TEXT = "Something was asked for while capturing that has to be made before."
 _LOUD = ("exception", "error", "critical", "fatal", "print_exc", "print_exception", "_exit", "exit")
 _LONGEST = 7
 """Most calls between a handler and the guard whose error it takes: past them a handler is there for everything."""
@@ -46,7 +48,8 @@ def _in_try(analysis: Analysis, root: Behavior, node: b.Guarded) -> Iterator[Sus
     guards = _guards(analysis, root, node)
     for handler in node.handlers:
         taken = [guard for guard in guards if handler is _taker(analysis, guard, node.handlers)]
-        if taken and not _is_meant(analysis, handler, taken) and not _raises(analysis, root, handler):
+        passed_on = _raises(analysis, root, handler) or _keeps(analysis, root, handler)
+        if taken and not passed_on and not _is_meant(analysis, handler, taken):
             yield _suspect(analysis, root, handler, taken)
 
 
@@ -107,6 +110,27 @@ def _raises(analysis: Analysis, root: Behavior, handler: b.Handler) -> bool:
     return any(len(refusal.stack) == 1 for refusal in found)
 
 
+def _keeps(analysis: Analysis, root: Behavior, handler: b.Handler) -> bool:
+    """Whether a handler keeps the error itself, to raise or report it later."""
+    waiting: list[flow.Flow] = [analysis.project.functions[root.function].lowered.flow]
+    while waiting:
+        each = waiting.pop()
+        for found in each.handlers if isinstance(each, flow.Try) else ():
+            if found.span == handler.span:
+                return any(
+                    isinstance(part, flow.Bind) and isinstance(part.value, flow.Name) and part.value.id == found.name
+                    for part in _parts(found.body)
+                )
+        waiting += flow.children(each)
+    return False
+
+
+def _parts(body: flow.Flow) -> Iterator[flow.Flow]:
+    yield body
+    for child in flow.children(body):
+        yield from _parts(child)
+
+
 def _is_loud(root: Behavior, handler: b.Handler) -> bool:
     """Whether a handler reports the error as one."""
     return any(label.rpartition(".")[2] in _LOUD for label, span in root.unresolved if handler.span.contains(span))
@@ -133,8 +157,9 @@ def _suspect(analysis: Analysis, root: Behavior, handler: b.Handler, guards: Seq
     raises = []
     for guard in guards:
         where = guard.stack[-1]
-        path = analysis.project.functions[where.function].module.source.path
-        raises.append(f"{path}:{where.span.start}-{where.span.end} {_error(analysis, guard)}")
+        guarded = analysis.project.functions[where.function].module
+        path, module_name = guarded.source.path, guarded.name
+        raises.append("\t".join((path, f"{where.span.start}-{where.span.end}", _error(analysis, guard), module_name)))
     values = {"guard": frame.function.rpartition(".")[2], "raises": "\n".join(dict.fromkeys(raises))}
     if values["guard"] == "__init__":
         values["guard"] = frame.function.split(".")[-2]
@@ -164,5 +189,77 @@ def confirm(suspect: Suspect, module: codemod.Module) -> Finding | None:
 
 
 def fix(finding: Finding, modules: codemod.Modules) -> Fix | None:
-    """None yet."""
-    return None
+    """Let the guard's error through in front of the handler, under a class of its own."""
+    cst = codemod.cst
+    guards = [_Guard(*line.split("\t")) for line in finding.values["raises"].split("\n")]
+    tree = modules[finding.path].tree()
+    handler = tree.enclosing(finding.span, cst.ExceptHandler)
+    attempt = tree.parents.get(handler) if handler is not None else None
+    function = tree.function(handler) if handler is not None else None
+    if handler is None or not isinstance(attempt, cst.Try) or function is None:
+        return None
+    rewrites = {finding.path: codemod.Rewrite(tree)}  # by file; the definition of an error is a change of its own
+    names: dict[str, str | None] = {}
+    column = tree.source.position(tree.spans[attempt].start).column - 1
+    for guard in guards:
+        qualified = guard.error if _is_own(guard.error, modules) else _retyped(guard, modules, rewrites)
+        named = qualified and codemod.reference(modules, finding.path, qualified, codemod.uses(function), column)
+        if not named:
+            return None
+        names[named.expression] = named.statement
+    for statement in filter(None, dict.fromkeys(names.values())):
+        rewrites[finding.path].insert_before(attempt, f"{statement}\n")
+    caught = next(iter(names)) if len(names) == 1 else f"({', '.join(names)})"
+    rewrites[finding.path].add_handler(handler, f"except {caught}:\n    raise\n")
+    return Fix(
+        title="let the guard's error through",
+        applicability=Applicability.UNSAFE,
+        edits=tuple(edit for rewrite in rewrites.values() for edit in rewrite.edits()),
+        conditions=("a capture that fell back without a word now raises: run what it needs once before",),
+    )
+
+
+@dataclass(frozen=True)
+class _Guard:
+    """A refusal: where it is raised, and as what."""
+
+    path: str
+    at: str
+    error: str
+    module: str
+
+    @property
+    def span(self) -> Span:
+        start, _, end = self.at.partition("-")
+        return Span(int(start), int(end))
+
+
+def _is_own(error: str, modules: codemod.Modules) -> bool:
+    """Whether an error's class is the project's: nobody else raises it."""
+    return "." in error and not error.startswith(("builtins.", "torch.")) and _defines(error, modules)
+
+
+def _defines(error: str, modules: codemod.Modules) -> bool:
+    name = error.rpartition(".")[2].encode()
+    return any(b"class " + name in modules[path].source.content for path in modules)
+
+
+def _retyped(guard: _Guard, modules: codemod.Modules, rewrites: dict[str, codemod.Rewrite]) -> str | None:
+    """Raise a class of its own, which derives from what is raised now; its name, or None where that cannot be."""
+    cst = codemod.cst
+    tree = rewrites[guard.path].tree if guard.path in rewrites else modules[guard.path].tree()
+    raising = tree.statement(guard.span)
+    if not isinstance(raising, cst.Raise) or not isinstance(raising.exc, cst.Call):
+        return None
+    if not isinstance(raising.exc.func, cst.Name):
+        return None
+    rewrite = rewrites.setdefault(guard.path, codemod.Rewrite(tree))
+    rewrite.rename(raising.exc.func, _ERROR)
+    body = list(codemod.units(tree.root))
+    if not any(isinstance(unit, cst.ClassDef) and unit.name.value == _ERROR for unit in body):
+        first = next(unit for unit in body if isinstance(unit, cst.ClassDef | cst.FunctionDef))
+        definition = codemod.Rewrite(tree)
+        text = f'class {_ERROR}({raising.exc.func.value}):\n    """{_ERROR_TEXT}"""\n'
+        definition.define_before(first, text)
+        rewrites.setdefault(f"{guard.path}:{_ERROR}", definition)
+    return f"{guard.module}.{_ERROR}"

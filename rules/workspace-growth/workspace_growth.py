@@ -1,4 +1,4 @@
-"""Reports workspaces that are replaced by larger ones although a captured graph may read them, and keeps what one reads.
+"""Reports workspaces that are replaced although a captured graph may read them, and keeps what one reads.
 
 A suspect's values:
 
@@ -9,10 +9,11 @@ A suspect's values:
                 `function START-END` (around the reported one); absent where it is held elsewhere
     attribute   its name there; for an item, the container's
     test        `start-end` of the `if` that decides whether it grows; absent where another function decides
-    capturing   qualified name of the project's own test of a capture, callable without arguments; absent where it has none
+    capturing   qualified name of the project's own test of a capture, callable without arguments; absent where it has
+                none
     refuses     "yes" where growth inside a capture is refused already
-    reset       `start-end` of the statement, in a method of the same object, that resets the last graph; absent where the
-                object resets none
+    reset       `start-end` of the statement, in a method of the same object, that resets the last graph; absent where
+                the object resets none
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 
 from graphlint import behavior as b
 from graphlint import codemod
-from graphlint.edits import Applicability, Fix
+from graphlint.edits import Applicability, Edit, Fix
 from graphlint.effects import Effect
 from graphlint.findings import Finding, Precision, Severity, Step, Suspect
 from graphlint.growth import Growth, growths
@@ -122,12 +123,12 @@ def _last_reset(analysis: Analysis, owner: str) -> Span | None:
 def _precision(analysis: Analysis, growth: Growth, *, captures: bool) -> Precision:
     """How sure it is that a graph reads the place.
 
-    Where the files capture nothing, the shape alone decides. Where they do, code that none of their captures is seen to reach
-    has to show otherwise that it is theirs: by asking for a capture, by being shared, or by its name.
+    Where the files capture nothing, the shape alone decides. Where they do, code that none of their captures is seen to
+    reach has to show otherwise that it is theirs: by asking for a capture, by being shared, or by its name.
     """
     if growth.is_captured or growth.how == "resize":
         return Precision.HIGH
-    named = analysis.vocabulary.names.is_workspace(growth.place[-1])
+    named = analysis.vocabulary.names.is_scratch(growth.place[-1])
     shown = growth.knows_captures or (growth.by_size and (growth.is_shared or named))
     return Precision.MEDIUM if shown or not captures else Precision.LOW
 
@@ -160,7 +161,8 @@ def fix(finding: Finding, modules: codemod.Modules) -> Fix | None:
     if growing.how == "resize":
         conditions.append("what the workspace held is not copied when it grows")
     title = "keep what a capture was given, and refuse to grow in one"
-    return Fix(title, Applicability.UNSAFE, growing.rewrite.edits(), tuple(conditions))
+    edits = (*growing.define_error(), *growing.rewrite.edits())
+    return Fix(title, Applicability.UNSAFE, edits, tuple(conditions))
 
 
 @dataclass
@@ -246,12 +248,11 @@ class _Growing:
         if inside is not None:
             self.rewrite.insert_after(outer, f"if {self.test}:\n    {marking}\n")
         else:
-            first = next(codemod.units(self.branch.body))
+            first = next(codemod.units(_body(self.branch)))
             self.rewrite.insert_before(first, f"if {self.test}:\n    {marking}\n")
         if "refuses" not in self.finding.values:
             message = f"{self.finding.symbol} cannot grow while capturing: run the largest shape once before"
             self.rewrite.insert_before(refusal, f'if {self.test}:\n    raise {_ERROR}("{message}")\n')
-            self._define_error()
         if self.key:
             kept = f"if {self.key} in {mark}:\n    {retired}.append({self.place})\n    {mark}.discard({self.key})\n"
         else:
@@ -283,17 +284,21 @@ class _Growing:
         if holder == "self":
             owner = next((o for o in self.tree.ancestors(self.function) if isinstance(o, cst.ClassDef)), None)
             init = owner and next(
-                (u for u in codemod.units(owner.body) if isinstance(u, cst.FunctionDef) and u.name.value == "__init__"),
+                (
+                    u
+                    for u in codemod.units(_body(owner))
+                    if isinstance(u, cst.FunctionDef) and u.name.value == "__init__"
+                ),
                 None,
             )
             if not init or not init.params.params:
                 return False
             me = init.params.params[0].name.value
-            anchor = _assigning(init.body, attribute, me)
+            anchor = _assigning(_body(init), attribute, me)
             if anchor is not None:
                 self.rewrite.insert_after(anchor, lines.format(f"{me}."))
             else:
-                self.rewrite.insert_before(_after_docstring(init.body), lines.format(f"{me}."))
+                self.rewrite.insert_before(_after_docstring(_body(init)), lines.format(f"{me}."))
             return True
         if holder.startswith("class "):
             body: codemod.Block | None = self._class_body(holder.removeprefix("class "))
@@ -302,7 +307,7 @@ class _Growing:
         else:
             start, _, end = holder.removeprefix("function ").partition("-")
             outer = self.tree.statement(Span(int(start), int(end)))
-            body = outer.body if isinstance(outer, cst.FunctionDef) else None
+            body = _body(outer) if isinstance(outer, cst.FunctionDef) else None
         anchor = _assigning(body, attribute) if body is not None else None
         if anchor is None:
             return False
@@ -319,7 +324,7 @@ class _Growing:
                 return None
             found = (u for u in codemod.units(body) if isinstance(u, codemod.cst.ClassDef) and u.name.value == name)
             definition = next(found, None)
-            body = definition.body if definition is not None else None  # type: ignore[assignment]
+            body = _body(definition) if definition is not None else None
         return body
 
     def _share(self) -> bool:
@@ -329,20 +334,24 @@ class _Growing:
             return True
         if holder != "module":
             return False
-        for unit in codemod.units(self.function.body):
+        for unit in codemod.units(_body(self.function)):
             if isinstance(unit, codemod.cst.Global):
                 self.rewrite.insert_after(unit, f"global {self.names[0]}\n")
                 return True
         return False
 
-    def _define_error(self) -> None:
-        """Define the error in front of what raises it, unless the module has it."""
+    def define_error(self) -> tuple[Edit, ...]:
+        """The error, unless the module has it: an edit of its own, the same for every growth of the module."""
+        cst = codemod.cst
         body = list(codemod.units(self.tree.root))
-        if any(isinstance(unit, codemod.cst.ClassDef) and unit.name.value == _ERROR for unit in body):
-            return
-        top = self.tree.path(self.function)
-        first = top[0][1] if top else self.function
-        self.rewrite.define_before(first, f'class {_ERROR}(RuntimeError):\n    """{_ERROR_TEXT}"""\n')
+        if "refuses" in self.finding.values:
+            return ()
+        if any(isinstance(unit, cst.ClassDef) and unit.name.value == _ERROR for unit in body):
+            return ()
+        first = next(unit for unit in body if isinstance(unit, cst.ClassDef | cst.FunctionDef))
+        rewrite = codemod.Rewrite(self.tree)
+        rewrite.define_before(first, f'class {_ERROR}(RuntimeError):\n    """{_ERROR_TEXT}"""\n')
+        return rewrite.edits()
 
     def _allocate(self) -> None:
         """New memory in the place of the same memory, moved."""
@@ -428,3 +437,9 @@ def _after_docstring(body: codemod.Block) -> codemod.Unit:
     found = list(codemod.units(body))
     is_docstring = isinstance(found[0], cst.Expr) and isinstance(found[0].value, cst.SimpleString) and len(found) > 1
     return found[1] if is_docstring else found[0]
+
+
+def _body(definition: codemod.cst.FunctionDef | codemod.cst.ClassDef | codemod.cst.If) -> codemod.Block:
+    body = definition.body
+    assert isinstance(body, codemod.cst.IndentedBlock | codemod.cst.SimpleStatementSuite)
+    return body

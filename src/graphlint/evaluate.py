@@ -892,6 +892,9 @@ class _Frame:
     def exception(self, value: Expr | None) -> str:
         """Dotted name of the class of what is raised or caught."""
         callee = value.callee if isinstance(value, flow.Call) else value
+        local = self.env.get(callee.id) if isinstance(callee, flow.Name) else None
+        if local is not None:
+            return local.symbol.name if local.symbol is not None else ""
         named = self.project.dotted(self.module, callee) if isinstance(callee, flow.Name | flow.Attr) else None
         return self.project.resolve(named).name if named is not None else ""
 

@@ -120,9 +120,9 @@ def _node(analysis: Analysis, root: b.Behavior, node: b.Node, source: Source, de
         case b.Guarded():
             yield f"{source.row(node.span.start):>5}{pad}try"
             yield from _node(analysis, root, node.body, source, depth + 1)
-            for _, handler in node.handlers:
-                yield f"     {pad}except"
-                yield from _node(analysis, root, handler, source, depth + 1)
+            for handler in node.handlers:
+                yield f"{source.row(handler.span.start):>5}{pad}except"
+                yield from _node(analysis, root, handler.node, source, depth + 1)
             if node.final != b.NOTHING:
                 yield f"     {pad}finally"
                 yield from _node(analysis, root, node.final, source, depth + 1)

@@ -1,8 +1,8 @@
 """Memory that gives way to other memory: what replaces it, and what keeps it for whoever still reads it.
 
-A *growth* is a place whose memory is replaced because it is too small, or does not fit in another way: an attribute or an item
-that is assigned after a comparison, a tensor that is resized in place. It is handled where what was there is kept, where
-growth is refused from some point on, and where everybody who asks for the memory keeps what he was given.
+A *growth* is a place whose memory is replaced because it is too small, or does not fit in another way: an attribute or
+an item that is assigned after a comparison, a tensor that is resized in place. It is handled where what was there is
+kept, where growth is refused from some point on, and where everybody who asks for the memory keeps what he was given.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Growth:
 
     @property
     def is_shared(self) -> bool:
-        """Whether a class, a module or a closure holds it, for everybody."""
-        return self.place[0].startswith(_SHARED)
+        """Whether a class, a module, a closure or some object that a call gave holds it, for everybody."""
+        return self.place[0].startswith((*_SHARED, "@"))
 
     @property
     def is_captured(self) -> bool:
@@ -85,7 +85,7 @@ class Growth:
 
     @cached_property
     def test(self) -> Span | None:
-        """The branch that decides whether it grows: around the replacement, or before it; None where another function does."""
+        """The branch that decides whether it grows, around the replacement or before it; None: another one does."""
         at = self.event.stack[0].span
         spans = [
             node.span for node in b.walk(self.whole.node) if isinstance(node, b.Either) and self._compared(node.test)
@@ -116,6 +116,7 @@ class Growth:
 
     @cached_property
     def comparisons(self) -> tuple[Test, ...]:
+        """What is compared with the place, or with what is noted beside it, before it grows."""
         return tuple(test for guard in self.event.guards for test in self._compared(guard))
 
     def _compared(self, test: Test) -> list[Test]:
@@ -137,18 +138,20 @@ class Growth:
     def when_present(self, test: Test) -> bool | None:
         """Whether a test holds while something is in the place, as far as that says."""
         match test:
-            case ("const", value):
-                return bool(value)
-            case ("atom", "none" | "true" as kind, place) if place in (self.held, self.place):
-                return bool(kind != "none")
+            case ("const", known):
+                return bool(known)
+            case ("atom", "none", place) if place in (self.held, self.place):
+                return False
+            case ("atom", "true", place) if place in (self.held, self.place):
+                return True
             case ("compare", "in", read, _) if any(place[: len(self.place)] == self.place for place in read):
                 return True
             case ("not", inner):
-                value = self.when_present(inner)
+                value: bool | None = self.when_present(inner)
                 return None if value is None else not value
             case ("and" | "or" as op, *inner):
                 values = [self.when_present(each) for each in inner]
-                decided = op == "or"
+                decided = bool(op == "or")
                 if decided in values:
                     return decided
                 return None if None in values else not decided
@@ -179,9 +182,9 @@ class Growth:
                 return
             into = event.places[0]
             outlives = len(into) > 1 or not into[0].startswith(_LOCAL)
-            if outlives and not related(into, self.place):
-                if any(place[: len(self.held)] == self.held or place in same for place in event.value_places):
-                    found.append(event)
+            held = any(place[: len(self.held)] == self.held or place in same for place in event.value_places)
+            if outlives and held and not related(into, self.place):
+                found.append(event)
 
         visit(self.whole, self.analysis.behaviors.built, see)
         return tuple(found)
@@ -207,16 +210,16 @@ class Growth:
             for guard in refusal.guards:
                 if not asks_capture(guard):
                     for place in _flags(guard):
-                        if place != self.place and not related(place, self.place):
+                        if place[0] == self.place[0] and not related(place, self.place):
                             locks[place] = locks.get(place, False) or growing
 
         visit(self.whole, self.analysis.behaviors.built, lambda _: None, refuse)
         return any(self._is_taken(runs, place, growing=growing) for place, growing in locks.items())
 
     def _is_taken(self, runs: Runs, lock: Place, *, growing: bool) -> bool:
-        """Whether somebody sets the flag; a setter that nobody calls counts where nobody captures in these files either.
+        """Whether somebody sets the flag; a setter without a caller counts where nobody captures in these files either.
 
-        A flag that only constructors set tells one kind of object from another. It locks what asks for it where it grows.
+        A flag that only constructors set tells one kind of object from another. It locks what asks for it as it grows.
         """
         setters = {
             root.function
@@ -262,20 +265,16 @@ class Growth:
     def _is_kept_by_consumers(self, runs: Runs) -> bool:
         """Whether everybody who asks for the memory keeps what he was given in an object of his own."""
         asking = [each for each in runs.callers(self.root.function) if not self._discards(each, self.root.function)]
-        return self.is_shared and bool(asking) and all(self._keeps(each, runs, 0) for each in asking)
+        return self.place[0].startswith(_SHARED) and bool(asking) and all(self._keeps(each, runs, 0) for each in asking)
 
     def _keeps(self, caller: Behavior, runs: Runs, depth: int) -> bool:
         def is_it(places: tuple[Place, ...]) -> bool:
             return any(place[: len(self.place)] == self.place for place in places)
 
         for node in b.walk(caller.node):
-            if (
-                isinstance(node, b.Touches)
-                and node.how in ("write", "add")
-                and node.places
-                and is_it(node.value_places)
-            ):
-                if node.places[0][0].startswith("$"):
+            if isinstance(node, b.Touches) and node.how in ("write", "add") and is_it(node.value_places):
+                own = any(place[0].startswith("$") for place in node.places)
+                if own:
                     return True
         callers = runs.callers(caller.function) if is_it(caller.returns.places) and depth < _MOST_CALLERS else []
         return bool(callers) and all(self._keeps(each, runs, depth + 1) for each in callers)
@@ -299,6 +298,10 @@ def growths(analysis: Analysis, stores: tuple[Store, ...], runs: Runs) -> Iterat
     for store in stores:
         if store.event.in_constructor or store.is_memo:
             continue
+        if store.node.how == "add" and store.node.key is None:
+            continue  # appended: what was there stays
+        if _is_named_by_caller(store):
+            continue  # what a name must say is for those who ask under it
         place = store.event.places[0]
         how = "item" if store.node.how == "add" else "assign"
         growth = Growth(analysis, store.root, store.event, place, how, store.by_name)
@@ -315,6 +318,13 @@ def growths(analysis: Analysis, stores: tuple[Store, ...], runs: Runs) -> Iterat
                 growth = Growth(analysis, root, event, event.places[0], "resize")
                 if growth.comparisons and _is_long_lived(analysis, runs, growth):
                     yield growth
+
+
+def _is_named_by_caller(store: Store) -> bool:
+    """Whether a registry keeps the memory under a name that its caller makes up."""
+    key = store.node.key
+    is_given = key is not None and bool(key.places) and all(len(p) == 1 and p[0].startswith("$") for p in key.places)
+    return is_given and any(t.name == "str" for t in key.types)  # type: ignore[union-attr]
 
 
 def _compares(analysis: Analysis, store: Store) -> bool:

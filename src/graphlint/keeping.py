@@ -1,7 +1,7 @@
-"""Where device memory is kept: what a function allocates and puts into a place that outlives it, and what lets it do so.
+"""Where device memory is kept: what a function allocates and puts where it outlives the call, and what lets it do so.
 
-Nothing here says what is wrong. A store may be a miss of a cache, the growth of a workspace, or a buffer that a constructor
-makes; rules ask for the tests around it, and along which paths it is reached.
+Nothing here says what is wrong. A store may be a miss of a cache, the growth of a workspace, or a buffer that a
+constructor makes; rules ask for the tests around it, and along which paths it is reached.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def asks_capture(test: Test) -> bool:
 
 
 def own_test(analysis: Analysis, function: str) -> str | None:
-    """A function of the same module, its imports included, that says without arguments whether the stream is being captured."""
+    """A function that another one's module has, and that says, without arguments, whether the stream is captured."""
     module = analysis.project.functions[function].module
     for symbol in module.scope.values():
         target = analysis.project.resolve(symbol.name) if symbol.kind == "import" else symbol
@@ -179,8 +179,8 @@ class Runs:
 
         Args:
             root: the function.
-            capturing: whether the stream is being captured from its start on; None: only stores inside of captures that it
-                begins itself count.
+            capturing: whether the stream is being captured from its start on; None: only stores inside of captures that
+                it begins itself count.
         """
         key = (root.key, capturing)
         if key not in self._reached:
@@ -190,9 +190,9 @@ class Runs:
                 if not isinstance(event.node, b.Touches):
                     return
                 for store in self._at.get(event.node.span, ()):
-                    if id(store) not in found and store.follows(event):
-                        if capturing is not None or config.fact(("capturing", ())) is True:
-                            found[id(store)] = event
+                    counts = capturing is not None or config.fact(("capturing", ())) is True
+                    if counts and id(store) not in found and store.follows(event):
+                        found[id(store)] = event
 
             facts = {} if capturing is None else {"capturing": capturing}
             done = self.analysis.run(root, "", monitor, **facts)
@@ -211,7 +211,7 @@ class Runs:
         return self._callers.get(function, [])
 
     def survives(self, root: Behavior, store: Store, *, capturing: bool | None, depth: int = 0) -> bool:
-        """Whether a store that a function comes to is also come to from its callers: what these did before may prevent it.
+        """Whether a store that a function comes to is also come to from its callers: what these did may prevent it.
 
         A public function that is asked for memory while somebody else captures may have callers that nobody sees.
         """

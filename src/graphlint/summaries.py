@@ -680,12 +680,17 @@ def _first(project: Project, vocabulary: Vocabulary) -> Iterator[str]:
         )
         for module in project.modules.values()
     }
+    spoken = {
+        word for module in project.modules.values() for word in project.functions[f"{module.name}.{MODULE}"].facts.words
+    }
+    makes = frozenset(word for word in spoken if vocabulary.names.makes_memory(word) and word.islower())
     keepers = {
         entry.name: entry.owner
         for entry in project.functions.values()
         if entry.facts.qualname != MODULE
         and (
             keeps_memory(entry.module.source.content[slice(*entry.facts.span)])
+            or not makes.isdisjoint(entry.facts.words)
             or not makers.get(entry.module.name, frozenset()).isdisjoint(entry.facts.words)
         )
     }

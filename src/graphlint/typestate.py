@@ -170,11 +170,9 @@ def _workspaces(analysis: Analysis, sites: Sequence[Site], deaths: dict[Place, S
                         (graphs, place), Subject(place, graphs, by_name=by_name and not inside, entry=entry)
                     )
         for entry in _evidence(analysis, death):
-            place = _store(entry)
-            if place is not None:
-                released.setdefault((graphs, place), Subject(place, graphs, entry=entry))
-                known = released[graphs, place]
-                released[graphs, place] = Subject(known.place, known.graphs, entry=entry, held=True)
+            store = _store(entry)
+            if store is not None:
+                released[graphs, store] = Subject(store, graphs, entry=entry, held=True)
         node = death.event.node
         for slot, place in analysis.kept_by_captures(node.slot[0] if node.slot is not None else "").items():
             release = analysis.releaser(slot)
@@ -223,6 +221,7 @@ def _releasers(analysis: Analysis, entry: Entry) -> Sequence[tuple[str, frozense
             for site in analysis.sites(root):
                 if (
                     site.effect is Effect.WS_RELEASE
+                    and store is not None
                     and store in map(container, site.places)
                     and releasing_frame(site.event) == 0
                 ):

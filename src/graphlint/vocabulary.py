@@ -114,9 +114,18 @@ class Names:
             return False
         return callee.lstrip("_")[:1].isupper() or words[0] in self.makers
 
-    def is_workspace(self, name: str) -> bool:
-        """Whether an attribute or a variable is named after scratch memory."""
-        return bool(self.workspace.intersection(words_in(name)))
+    def is_graph(self, name: str) -> bool:
+        """Whether a class is named after captured graphs."""
+        words = words_in(name)
+        return (
+            "cudagraph" in words
+            or ({"cuda", "graph"} <= set(words) and words[-1] in self.graph)
+            or name.endswith("CUDAGraph")
+        )
+
+    def is_scratch(self, name: str) -> bool:
+        """Whether an attribute or a variable is named after scratch memory, more than as some buffer."""
+        return bool((self.workspace - {"buffer"}).intersection(words_in(name)))
 
     def is_stream(self, name: str) -> frozenset[str]:
         """The tag `stream` where a name says that its value identifies a stream."""

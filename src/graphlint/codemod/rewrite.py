@@ -120,6 +120,22 @@ class Rewrite:
         statements = list(units(block))
         self._changes.wraps.append(_Wrap(statements[statements.index(first) : statements.index(last) + 1], header))
 
+    def add_handler(self, handler: cst.ExceptHandler, text: str) -> None:
+        """Insert an `except` clause in front of another one of its `try`."""
+        root = self.tree.root
+        written = f"try:\n    pass\n{text}".replace("    ", root.default_indent).replace("\n", root.default_newline)
+        parsed = cst.parse_statement(written, root.config_for_parsing)
+        outer = self.tree.parents[handler]
+        assert isinstance(parsed, cst.Try)
+        assert isinstance(outer, cst.Try)
+        index = next(at for at, each in enumerate(outer.handlers) if each is handler)
+
+        def add(node: cst.CSTNode) -> cst.CSTNode:
+            assert isinstance(node, cst.Try)
+            return node.with_changes(handlers=[*node.handlers[:index], *parsed.handlers, *node.handlers[index:]])
+
+        self._node(outer, add)
+
     def add_function(self, text: str, after: Unit) -> None:
         """Add a function to the top level of a module, behind one of its statements, with blank lines around it."""
         function, *rest = self._statements(text, after)

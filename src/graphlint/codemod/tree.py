@@ -29,7 +29,7 @@ from graphlint.source import Source, Span
 Unit: TypeAlias = cst.BaseSmallStatement | cst.BaseCompoundStatement
 """A statement as Python counts them: LibCST's line of small statements is a line, not a unit."""
 
-Block: TypeAlias = cst.Module | cst.IndentedBlock | cst.SimpleStatementSuite
+Block: TypeAlias = cst.Module | cst.BaseSuite
 """What holds statements."""
 
 Loop: TypeAlias = cst.For | cst.While

@@ -1,0 +1,95 @@
+"""What is noted as a list of retired memory that only grows, and what is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphlint import check, registry
+from graphlint.config import Settings
+from graphlint.findings import Severity
+
+RULE = "unbounded-retention"
+
+PROGRAM = """
+import torch
+
+
+class Scratch:
+    def __init__(self):
+        self.buffer = torch.empty(4, device="cuda")
+        self.retired = []
+
+    def get(self, n):
+        if self.buffer.numel() < n:
+            self.retired.append(self.buffer)
+            self.buffer = torch.empty(n, device="cuda")
+        return self.buffer[:n]
+{method}
+
+class Runner:
+    def __init__(self, scratch: Scratch):
+        self.scratch = scratch
+        self.graph = None
+
+    def step(self, x):
+        return x + self.scratch.get(x.shape[0])
+
+    def record(self, x):
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.step(x)
+
+    def release(self):
+        {release}
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def noted(release: str = "self.graph.reset()", method: str = "") -> list[str]:
+    """The noted lines of the program, with this release and this further method of the scratch."""
+    text = PROGRAM.replace("{release}", release).replace("{method}", method).lstrip("\n")
+    Path("m.py").write_text(text)
+    findings = check.check(["."], Settings(), registry.select((RULE,))).findings
+    assert all(each.severity is Severity.NOTE for each in findings)
+    return [text.encode()[slice(*each.span)].decode() for each in findings]
+
+
+def test_a_list_that_nothing_takes_from_is_noted() -> None:
+    assert noted() == ["self.retired.append(self.buffer)"]
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "\n    def free(self):\n        self.retired.clear()\n",
+        "\n    def free(self):\n        self.retired = []\n",
+        "\n    def free(self):\n        while self.retired:\n            self.retired.pop()\n",
+        "\n    def free(self):\n        del self.retired[:]\n",
+    ],
+)
+def test_a_list_that_something_empties_is_not(method: str) -> None:
+    assert noted(method=method) == []
+
+
+def test_a_list_that_its_owner_empties_is_not() -> None:
+    assert noted(release="self.graph.reset()\n        self.scratch.retired.clear()") == []
+
+
+def test_nothing_is_noted_where_no_graph_is_reset() -> None:
+    assert noted(release="pass") == []
+
+
+def test_nothing_is_noted_where_nothing_captures_it() -> None:
+    text = (
+        PROGRAM.replace("{release}", "self.graph.reset()")
+        .replace("{method}", "")
+        .replace("self.step(x)\n\n", "pass\n\n")
+    )
+    Path("m.py").write_text(text)
+    assert check.check(["."], Settings(), registry.select((RULE,))).findings == ()
