@@ -20,7 +20,7 @@ LAYERS = """
     vocabulary | rule | project | sieve execution dependence | evaluate | summaries provenance |
     engines keeping ownership readers teardowns stores | growth registries | typestate requests | pools |
     registry suppress | cpp codemod | config native | files |
-    report writing | check | explain fixing listing | validation | cli codemod_command | __main__
+    report writing | check | explain fixing listing owners | validation | cli codemod_command | __main__
 """
 RANK = {name: rank for rank, layer in enumerate(LAYERS.split("|")) for name in layer.split()}
 

@@ -273,6 +273,28 @@ def why_(place: str, **options: Any) -> None:
     _write(explain.why(inputs, rules, inputs.selection.report[0], int(row)))
 
 
+@cli.command("owners")
+@_paths
+@click.option("--output-format", type=click.Choice(("text", "json")), default="text", show_default=True)
+@_config
+@_debug
+def owners_(paths: tuple[str, ...], *, output_format: str, **options: Any) -> None:
+    """List what holds graphs, pools and workspaces: made where, captured how, released by whom, erased where.
+
+    What nobody releases is an orphan; what is released twice on one path is a duplicate.
+    """
+    from graphlint import owners
+
+    _, _, inputs = _inputs(paths, options, whole=True)
+    found = owners.owners(inputs)
+    if output_format == "json":
+        import json
+
+        _write(json.dumps(owners.described(found, inputs), indent=2) + "\n")
+    else:
+        _write(owners.text(found, inputs))
+
+
 @cli.command("validate", add_help_option=False, context_settings={"ignore_unknown_options": True})
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
