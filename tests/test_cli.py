@@ -430,7 +430,9 @@ def test_a_signal_ends_a_process_with_130() -> None:
             assert time.monotonic() < deadline
             time.sleep(0.01)
     try:
-        while process.poll() is None:  # a signal between the opening and the reading of the pipe does not end the reading
+        while (
+            process.poll() is None
+        ):  # a signal between the opening and the reading of the pipe does not end the reading
             assert time.monotonic() < deadline
             process.send_signal(signal.SIGINT)
             time.sleep(0.5)
