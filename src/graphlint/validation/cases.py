@@ -250,7 +250,7 @@ def load(path: Path) -> Case:
     """The case that a `fixture.toml` declares.
 
     Raises:
-        CaseError: `bad` or `fixed` is missing.
+        CaseError: `bad` or `fixed` is missing, or the text that a wrong rewrite replaces is not there exactly once.
         DeclarationError: the file is wrong.
     """
     document = declarations.read(path).check(_SCHEMA)
@@ -277,6 +277,8 @@ def load(path: Path) -> Case:
     for variant in (BAD, FIXED):
         if not (case.folder / (variant if case.entry else "") / case.entry_of(variant)).is_file():
             raise CaseError(f"{case.folder}: no {variant} with {case.entry_of(variant)}")
+    for wrong in case.wrong:
+        case.files(wrong.name)
     return case
 
 
