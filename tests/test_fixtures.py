@@ -34,36 +34,22 @@ def reported(case: Case, variant: str, place: Path) -> list[tuple[str, int, str]
     )
 
 
-UNSETTLED = ("capture-alloc/stream-scratch", "unkeyed-buffer/")
-"""Programs that two rules report, each rightly: their markers name one, and their rewrite is still the one by hand."""
-
-
-def _let_unsettled_fail(case: Case, request: pytest.FixtureRequest) -> None:
-    if f"{case.folder.parent.name}/{case.folder.name}".startswith(UNSETTLED):
-        request.applymarker(pytest.mark.xfail(reason="a second rule reports the same memory", strict=False))
-
-
 @each_case
 @each_variant
-def test_findings_are_at_the_markers_and_nowhere_else(
-    case: Case, variant: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    _let_unsettled_fail(case, request)
+def test_findings_are_at_the_markers_and_nowhere_else(case: Case, variant: str, tmp_path: Path) -> None:
     marked = [(marker.file, marker.row, marker.rule) for marker in case.markers(variant) if marker.rule in THERE]
     assert reported(case, variant, tmp_path) == sorted(marked)
 
 
 @each_case
-def test_the_rewrite_comes_from_where_the_case_says(case: Case, request: pytest.FixtureRequest) -> None:
+def test_the_rewrite_comes_from_where_the_case_says(case: Case) -> None:
     """A rewrite is written by hand only where the codemod of the rule, if there is one, has nothing to offer."""
-    _let_unsettled_fail(case, request)
     if case.rewrite is Rewrite.CODEMOD:
         assert rewriting.compare(case).note == "byte for byte"
     elif case.rule in THERE:
         assert rewriting.rewritten(case) == case.files(BAD)
 
 
-@pytest.mark.xfail(reason="stale-capture-flag has its programs, and no rule yet", strict=True)
 def test_no_rule_that_a_fixture_marks_is_missing() -> None:
     marked = {marker.rule for case in CASES for variant in (BAD, FIXED) for marker in case.markers(variant)}
     assert sorted(marked - THERE) == []

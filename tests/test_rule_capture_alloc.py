@@ -661,6 +661,15 @@ BY_STREAM = {
                 TABLE[key] = torch.empty(n, device=device)
             return TABLE[key]
     """,
+    "in a tuple with all that the memory depends on": """
+        TABLE = {}
+
+        def scratch(like):
+            key = (torch.cuda.current_stream().cuda_stream, like.shape, like.dtype, like.device)
+            if key not in TABLE:
+                TABLE[key] = torch.empty_like(like)
+            return TABLE[key]
+    """,
     "in a string": """
         TABLE = {}
 

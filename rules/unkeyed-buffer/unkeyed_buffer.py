@@ -42,8 +42,7 @@ _DEVICE = "torch.cuda.device"
 _CONSTRUCTORS = frozenset(("__init__", "__post_init__", "__new__", "__attrs_post_init__"))
 _SIZES = frozenset(("size", "numel", "nelement", "dim", "element_size"))
 _OPTIONS = frozenset(("requires_grad", "pin_memory", "layout", "memory_format", "generator"))
-_DEVICES = re.compile(rb"device_count\(|\b\w*devices\b|device_ids|cuda:[1-9]|cuda:\{")
-"""What code says that drives more than one device."""
+_SECOND = re.compile(r"cuda:[1-9]\d*")
 
 
 class _Request(NamedTuple):
@@ -86,10 +85,13 @@ def _suspect(registries: Registries, request: Request, values: Mapping[str, str]
     entry = project.functions[request.function]
     source = entry.module.source
     lacks = {aspect for aspect in ASPECTS if request.missing[aspect]}
-    displaces = request.registry.displaces and lacks != {"device"}
+    displaces = request.registry.displaces and not request.registry.single and lacks != {"device"}
     words = [text(each) for aspect in ASPECTS for each in sorted(_outermost_of(request.missing[aspect]), key=text)]
     name = request.arguments.get("name")
     place = _line(source, name.span if name is not None else request.span)
+    slot = request.registry.slot
+    if name is None and request.registry.single and slot is not None:
+        place = ".".join((slot[0].rpartition(".")[2], slot[1])) if slot[0][:4] != "mod:" else slot[1]
     return Suspect(
         "unkeyed-buffer",
         source.path,
@@ -122,10 +124,25 @@ def _precision(registries: Registries, request: Request, lacks: set[str]) -> Pre
 
 
 def _drives_devices(registries: Registries, request: Request) -> bool:
-    """Whether a module on the way speaks of several devices in one process."""
+    """Whether a module on the way works on several devices in one process."""
     names = [request.function, *(function for function, _ in request.calls), request.registry.function]
     modules = {registries.project.functions[name].module.name for name in names if name}
-    return any(_DEVICES.search(registries.project.modules[name].source.content) for name in modules)
+    functions = (each for each in registries.project.functions.values() if each.module.name in modules)
+    return any(_names_devices(expr) for each in functions for expr in flow.expressions(each.lowered.flow))
+
+
+def _names_devices(expr: flow.Expr) -> bool:
+    """Whether an expression is about more than one device: their number, a second one, all of them."""
+    match expr:
+        case flow.Lit(value=str(text)):
+            return bool(_SECOND.fullmatch(text))
+        case flow.Text(parts=(flow.Lit(value=str(text)), *_)):
+            return text == "cuda:"
+        case flow.Call(callee=flow.Name(id="device_count") | flow.Attr(name="device_count")):
+            return True
+        case flow.Each(iterable=flow.Name() | flow.Attr() as iterable):
+            return flow.last_name(iterable).endswith(("devices", "device_ids"))
+    return False
 
 
 def _trace(registries: Registries, request: Request) -> Iterator[Step]:

@@ -120,8 +120,8 @@ class Dependent:
     """Items of a tuple or list display."""
     is_function: bool = False
     """Its `memory` is allocated where it is called."""
-    named: tuple[Expr, ...] = ()
-    """Literal pieces of a text."""
+    made: str | None = None
+    """Dotted name of a class outside of the project that it is an instance of."""
 
 
 NOTHING = Dependent()
@@ -183,6 +183,10 @@ class Put(NamedTuple):
     """What is stored along that is no memory: the fields of a record."""
     key: Expr | None = None
     """The last key as it is written."""
+    compared: frozenset[Ingredient] = NO_SOURCES
+    """What is compared with the content of other stores before it happens."""
+    is_field: bool = False
+    """It goes into a record that lies in the store, under a constant."""
 
 
 class Called(NamedTuple):
@@ -216,11 +220,13 @@ class Kept(NamedTuple):
     """A capture test's answer that outlives the moment: it goes into an attribute, a variable, a call, a default."""
 
     how: str
-    """attribute, argument, branch or captured (read before a capture's block, used in it)."""
+    """attribute, argument, branch, default or captured (read before a capture's block, used in it)."""
     span: Span
     """Where the answer is asked for."""
     slot: Slot | None = None
     call: Called | None = None
+    argument: Expr | None = None
+    """What is given to the call."""
 
 
 @dataclass
@@ -235,6 +241,8 @@ class Reading:
     """Stores from which something is taken out and dropped."""
     checked: dict[Slot, set[Ingredient]] = field(default_factory=dict)
     """What a value out of a store is compared with before it is used, and refused where it differs."""
+    accepted: dict[Slot, set[Ask]] = field(default_factory=dict)
+    """What a value out of a store is compared with before it is handed out; else another one takes its place."""
     retired: set[Slot] = field(default_factory=set)
     """Stores whose former content is kept elsewhere."""
     pinned: set[Place] = field(default_factory=set)
@@ -371,6 +379,7 @@ class Rebase:
             value=NOTHING,
             asks=frozenset(map(self.ask, put.asks)),
             flags=self.sources(put.flags),
+            compared=self.sources(put.compared),
         )
 
     def dependent(self, dependent: Dependent) -> Dependent:
@@ -394,7 +403,6 @@ class Rebase:
             chosen=frozenset(map(self.ask, dependent.chosen)),
             items=tuple(map(self.dependent, dependent.items)) if dependent.items is not None else None,
             receiver=None,
-            named=(),
         )
 
 

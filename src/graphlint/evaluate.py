@@ -2525,7 +2525,7 @@ def _rebased(value: Value, bindings: Mapping[str, Value], span: Span, depth: int
 def _rebased_reads(reads: Iterable[Place], bindings: Mapping[str, Value]) -> frozenset[Place]:
     """What a callee read, in the caller's terms."""
     found: dict[Place, None] = {}
-    for place in reads:
+    for place in sorted(reads):
         if not place[0].startswith("$"):
             found[place] = None
             continue
@@ -2544,7 +2544,7 @@ def _sources(value: Value, depth: int = 0) -> Iterator[Place]:
     for place in value.places:
         if len(place) > 1 or not place[0].startswith(("@", "%")):
             yield place
-    yield from value.reads
+    yield from sorted(value.reads)  # in an order of its own: what comes after the first few is dropped
     if depth < 3:
         for item in value.items or ():
             yield from _sources(item, depth + 1)

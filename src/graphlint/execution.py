@@ -142,6 +142,10 @@ class _Scope:
                     result[final] = None
         return tuple(result)[:WIDEST]
 
+    def rebase_read(self, read: Iterable[Place]) -> tuple[Place, ...]:
+        """The same for all that went into one value: none of it is an alternative that could be left out."""
+        return tuple(dict.fromkeys(each for place in read for each in self.rebase((place,))))
+
     def _own(self, place: Place) -> tuple[Place, ...]:
         root = place[0]
         if self.is_root:
@@ -481,7 +485,7 @@ class Execution:
             case ("atom", "capturing" | "device" as kind, _):
                 return self._ask((kind, ()), configs, learn=True)
             case ("compare", _, read, identity):
-                for place in scope.rebase(read):
+                for place in scope.rebase_read(read):
                     named = [i for i, part in enumerate(place) if i and part in self.memory]
                     if named:
                         return self._ask((f"compare {identity}", place[: named[-1] + 1]), configs, learn=True)
@@ -640,7 +644,7 @@ def _rebased(test: Test, scope: _Scope) -> Test:
             places = scope.rebase((place,))
             return ("atom", kind, places[0] if places else place)
         case ("compare", op, read, identity):
-            return ("compare", op, scope.rebase(read), identity)
+            return ("compare", op, scope.rebase_read(read), identity)
         case ("not" | "and" | "or" as op, *inner):
             return (op, *(_rebased(each, scope) for each in inner))
     return test

@@ -47,6 +47,7 @@ from graphlint.dependence import (
 )
 from graphlint.effects import Effect
 from graphlint.evaluate import Behaviors
+from graphlint.facts import MODULE
 from graphlint.flow import Expr, Flow
 from graphlint.project import FunctionEntry
 from graphlint.source import Span
@@ -227,6 +228,8 @@ class _Reader:
         """It only looks again at what was read before."""
         self.asked_at: dict[str, Span] = {}
         """Local variable -> where the capture test was asked whose answer it holds."""
+        self.before: set[str] = set()
+        """Those of them that were asked outside of the block of a capture."""
         for index, param in enumerate(entry.facts.params):
             if index == 0 and entry.kind == "classmethod" and entry.owner is not None:
                 self.env[param.name] = Dependent(names=frozenset((entry.owner,)))
@@ -307,6 +310,9 @@ class _Reader:
                 for ask in asks:
                     self.result.checked.setdefault(ask.slot, set()).update(ask.sources)
                 asks = frozenset()
+            elif given and not stored:
+                for ask in asks:
+                    self.result.accepted.setdefault(ask.slot, set()).add(ask)
         self.eager = eager
         if test.capturing and _acts(alt.then):
             self.result.kept.append(Kept("branch", self.asked(alt.test)))
@@ -421,6 +427,11 @@ class _Reader:
             case flow.Name(id=name):
                 if value.capturing and expr is not None:
                     self.asked_at[name] = self.asked(expr)
+                    self.before.discard(name)
+                    if not self.captures:
+                        self.before.add(name)
+                    if self.entry.facts.qualname == MODULE:
+                        self.keep("attribute", value, expr, (f"mod:{self.module.name}", name))
                 if name in self.globals:
                     held = Held((f"mod:{self.module.name}", name), "module")
                     self.put(held, "set", value, span)
@@ -438,7 +449,9 @@ class _Reader:
                     return
                 key = self.value(index)
                 for held in container.held if not container.is_display else ():
-                    self.put(held._replace(key=held.key | key.sources, keyed=True), "set", value, span, index)
+                    is_field = held.keyed and key.literal is not ...
+                    held_there = held._replace(key=held.key | key.sources, keyed=True)
+                    self.put(held_there, "set", value, span, index, is_field=is_field)
             case flow.Group(items=items):
                 parts = value.items if value.items is not None and len(value.items) == len(items) else None
                 for number, item in enumerate(items):
@@ -453,12 +466,17 @@ class _Reader:
             return Dependent(place, frozenset((place,)), value.held)
         return replace(value, items=None, literal=...)
 
-    def put(self, held: Held, how: str, value: Dependent, span: Span, key: Expr | None = None) -> None:
-        asks = frozenset(ask for guard in self.guards for ask in guard if ask.slot == held.slot)
+    def put(
+        self, held: Held, how: str, value: Dependent, span: Span, key: Expr | None = None, *, is_field: bool = False
+    ) -> None:
         if self.quiet or held.derived:
             return
+        every = frozenset(ask for guard in self.guards for ask in guard)
+        asks = frozenset(ask for ask in every if ask.slot == held.slot)
+        asks |= frozenset(ask._replace(exact=False) for ask in value.chosen - every)
+        compared = frozenset(source for ask in every for source in ask.sources if ask.slot != held.slot)
         self.result.puts.append(
-            Put(held, how, value.memory, value, asks | value.chosen, span, self.entry.name, value.sources, key)
+            Put(held, how, value.memory, value, asks, span, self.entry.name, value.sources, key, compared, is_field)
         )
 
     def keep(self, how: str, value: Dependent, expr: Expr | None, slot: Slot | None = None) -> None:
@@ -553,7 +571,7 @@ class _Reader:
                     items=tuple(values) if ordered else None,
                 )
             case flow.Text(parts=parts):
-                return Dependent(sources=frozenset().union(*(self.value(part).sources for part in parts)), named=parts)
+                return Dependent(sources=frozenset().union(*(self.value(part).sources for part in parts)))
             case flow.Op(op="and" | "or", operands=operands):
                 return union([self.value(operand) for operand in operands])
             case flow.Op(op="not", operands=operands):
@@ -763,6 +781,8 @@ class _Reader:
 
     def _external_member(self, base: Dependent, name: str) -> frozenset[str]:
         """`Type.name` for what a value of a type outside of the project is asked for."""
+        if base.made is not None:
+            return frozenset((f"{base.made}.{name}",))
         if base.place is not None and len(base.place) == 1 and base.place[0] == f"${self.me}":
             owner = self.entry.owner or ""
             outside = [each for each in self.project.mro(owner) if each not in self.project.classes]
@@ -871,17 +891,16 @@ class _Reader:
 
     def _keeps(self, called: Called, expr: flow.Call) -> None:
         """Note the answers of capture tests that go into a call."""
-        name = _last(expr.callee)
-        if name in _SILENT or (called.captured and not any(isinstance(a, flow.Name) for a in expr.args)):
+        if flow.last_name(expr) in _SILENT:
             return
-        for arg, value in (
-            *zip(expr.args, called.args, strict=False),
-            *((e, called.keywords[k]) for k, e in expr.keywords if k is not None),
-        ):
-            if value.capturing and not value.is_function:
-                self.result.kept.append(
-                    Kept("captured" if called.captured else "argument", self.asked(arg), None, called)
-                )
+        keywords = ((value, called.keywords[name]) for name, value in expr.keywords if name is not None)
+        for arg, value in (*zip(expr.args, called.args, strict=False), *keywords):
+            if not value.capturing or value.is_function:
+                continue
+            if not called.captured:
+                self.result.kept.append(Kept("argument", self.asked(arg), None, called, arg))
+            elif isinstance(arg, flow.Name) and arg.id in self.before:
+                self.result.kept.append(Kept("captured", self.asked(arg), None, called, arg))
 
     def canonical(self, names: Iterable[str]) -> frozenset[str]:
         return frozenset(map(self.all.vocabulary.canonical, names))
@@ -958,6 +977,9 @@ class _Reader:
             return None
         like = name.endswith(_LIKE)
         dtype, device = keywords.get("dtype"), keywords.get("device")
+        pinned = keywords.get("pin_memory", NOTHING)
+        if pinned.literal is True or (device is not None and device.literal in ("cpu", "meta")):
+            return Dependent(sources=sources_of([*args, *keywords.values()]))  # of the host: no graph's memory
         positional = list(args)
         model = base if method else positional.pop(0) if like and positional else None
         if like or name == "clone":
@@ -1009,6 +1031,8 @@ class _Reader:
                 if asks:
                     result.puts.append(rebase.put(put)._replace(asks=asks))
         result.removes |= reading.removes
+        for slot, accepted in reading.accepted.items():
+            result.accepted.setdefault(slot, set()).update(map(rebase.ask, accepted))
         result.retired |= reading.retired
         for slot, sources in reading.checked.items():
             result.checked.setdefault(slot, set()).update(rebase.sources(frozenset(sources)))
@@ -1045,6 +1069,10 @@ class _Reader:
     ) -> Dependent:
         """A call of what is not among the files: it is made from what goes in."""
         sources = sources_of(everything)
+        known = [e for each in self.canonical(callee.names) for e in self.all.vocabulary.calls.get(each, ())]
+        made = next((e.makes[5:] for e in known if e.makes is not None and e.makes.startswith("type:")), None)
+        if made is not None:
+            return Dependent(sources=sources, made=made)
         method = isinstance(expr.callee, flow.Attr) and not callee.names - self._members(base, name)
         memory: frozenset[Memory] = frozenset()
         if name[:1].isupper():  # an object that holds what it is given
@@ -1056,8 +1084,8 @@ class _Reader:
             if held.keyed and name not in _PRESENCE
         )
         if callee.place is not None and len(callee.place) == 1 and not method:  # a factory that was handed in
-            made = Memory(self.entry.name, expr.span, *[frozenset((callee.place,))] * 3)
-            return Dependent(sources=sources | callee.sources, memory=frozenset((made,)))
+            memory = frozenset((Memory(self.entry.name, expr.span, *[frozenset((callee.place,))] * 3),))
+            return Dependent(sources=sources | callee.sources, memory=memory)
         if callee.is_function:
             return Dependent(sources=sources | callee.sources, memory=memory | callee.memory)
         if method:

@@ -139,7 +139,7 @@ class Registries:
                 if entry.does is not Effect.WS_GET or entry.request is None:
                     continue
                 yield self._from_entry(entry, None)
-                for function in self.project.functions:
+                for function in list(self.project.functions):
                     if self.is_named(function, name):
                         yield self._from_entry(entry, function)
 
@@ -177,7 +177,7 @@ class Registries:
         words = self.dependences.allocating_words | {"Tensor"} | _FACTORY
         helpers: dict[str, set[str]] = {}
         accessors: dict[str, set[str]] = {}
-        functions = [each for each in self.project.functions.values() if each.facts.qualname != MODULE]
+        functions = [each for each in list(self.project.functions.values()) if each.facts.qualname != MODULE]
         opening = {entry.name for entry in self.stores.opening()}
         for entry in functions:
             if not words.isdisjoint(entry.facts.words):
@@ -202,6 +202,8 @@ class Registries:
         for (slot, keyed, key), puts in groups.items():
             looks = [look for look in reading.looks if look.held.slot == slot]
             looks = [look for look in looks if look.held.key == key] or looks
+            asked = {look.key.value for look in looks if isinstance(look.key, flow.Lit)}
+            puts = [p for p in puts if not p.is_field or (isinstance(p.key, flow.Lit) and p.key.value in asked)]
             making = [(put, memory) for put in puts for memory in self._made(put, entry)]
             if not making:
                 continue
@@ -211,7 +213,8 @@ class Registries:
                 continue
             if looks and all(look.eager for look in looks):
                 continue  # what a graph reads never comes from here
-            if puts[0].function != name and (not looks or looks[0].function == puts[0].function):
+            putting = making[0][0].function
+            if putting != name and (not looks or looks[0].function == putting):
                 continue  # another function's
             registry = self._registry(entry, reading, slot, making, looks[0] if looks else None)
             if registry is not None:
@@ -249,7 +252,10 @@ class Registries:
             )
             for aspect in ASPECTS
         }
-        asks = {ask for put, _ in making if put.how == "set" for ask in put.asks if ask.slot == slot}
+        replacing = [put for put, _ in making if put.how == "set"]
+        asks = {ask for put in replacing for ask in put.asks if ask.slot == slot}
+        if replacing:
+            asks |= reading.accepted.get(slot, set())
         displaces = slot not in reading.retired and (bool(asks) or slot in reading.removes)
         kind = put.held.kind
         if slot[0] in self.project.classes and self.analysis.behaviors.is_shared(*slot) is None:
@@ -263,10 +269,12 @@ class Registries:
         key = put.held.key | frozenset(reading.checked.get(slot, ()))
         entries: list[Put | Look] = [*(each for each, _ in making), *reading.looks]
         names = [each.key for each in entries if each.held.slot == slot and each.key is not None]
-        grows = not any(self._is_name(entry, expr) for expr in names) and not any(ask.exact for ask in asks)
-        if grows or not displaces:  # growth is not the key's matter; a search for one that fits is as good as a key
-            searched = {ask for put, _ in making for ask in put.asks if ask.slot == slot}
-            key |= frozenset(source for ask in searched for source in ask.sources)
+        if not displaces:  # a search for one that fits is as good as a key
+            asks |= {ask for put, _ in making for ask in put.asks if ask.slot == slot}
+            key |= frozenset(source for ask in asks for source in ask.sources) | put.compared
+        elif not any(self._is_name(entry, expr) for expr in names):  # it only grows, which is not the key's matter
+            exact = {source for ask in asks if ask.exact for source in ask.sources}
+            key |= frozenset(source for ask in asks for source in ask.sources) - exact
         params = entry.facts.params[1 if entry.kind in ("method", "classmethod", "property") else 0 :]
         positional = tuple(p.name for p in params if p.kind == "positional")
         flags = roots(source for put, _ in making for source in put.flags) | {

@@ -112,7 +112,7 @@ class Stores:
                     yield from self._classes(t.name for t in behaviors.field_types(entry.name, attribute.name))
             if any("Singleton" in (self.project.dotted(entry.module, base) or "") for base in entry.facts.bases):
                 yield entry.name
-        for function in self.project.functions.values():
+        for function in list(self.project.functions.values()):
             if not function.facts.params and any(
                 flow.last_name(d) in ("cache", "lru_cache") for d in function.facts.decorators
             ):
@@ -147,7 +147,7 @@ class Stores:
             if holder.startswith("mod:") and any(owner in self.project.mro(t) for t in notes.types):
                 found.add(name)
         home = owner.rpartition(".")[0]
-        for function in self.project.functions.values():
+        for function in list(self.project.functions.values()):
             if function.module.name != home or function.owner is not None or function.facts.qualname == MODULE:
                 continue
             if any(owner in self.project.mro(t.name) for t in self.behaviors.return_value(function.name).types):
