@@ -269,7 +269,9 @@ class Registries:
         key = put.held.key | frozenset(reading.checked.get(slot, ()))
         entries: list[Put | Look] = [*(each for each, _ in making), *reading.looks]
         names = [each.key for each in entries if each.held.slot == slot and each.key is not None]
-        if not displaces:  # a search for one that fits is as good as a key
+        if (
+            not displaces or single
+        ):  # a search for one that fits is as good as a key, and so is a test of the one there is
             asks |= {ask for put, _ in making for ask in put.asks if ask.slot == slot}
             key |= frozenset(source for ask in asks for source in ask.sources) | put.compared
         elif not any(self._is_name(entry, expr) for expr in names):  # it only grows, which is not the key's matter
