@@ -1123,6 +1123,7 @@ class _Frame:
         held: tuple[Type, ...] = (),
         key: Value | None = None,
     ) -> None:
+        value = self.whole(value)
         tags = value.tags & {
             "none",
             "empty",
@@ -1146,6 +1147,15 @@ class _Frame:
         if self.emitting and (how in ("drop", "clear") or (how == "write" and tags & {"none", "empty"})):
             self.destroyed(held, places, span)
         self.emit(b.Touches(how, places, slot, span, tags, value.places, names, value.fresh, key))
+
+    def whole(self, value: Value) -> Value:
+        """What is kept with a value: a method of a graph keeps the graph that it is of."""
+        if value.symbol is None or value.symbol.kind != "external" or not value.places:
+            return value
+        owner = value.symbol.name.rpartition(".")[0]
+        if self.vocabulary.canonical(owner) != GRAPH:
+            return value
+        return Value(tuple(place[:-1] for place in value.places), (Type(owner),), tags=frozenset(("graph",)))
 
     def destroyed(self, held: tuple[Type, ...], places: tuple[Place, ...], span: Span) -> None:
         """Run the destructors of what a place held, as if nothing else held it."""

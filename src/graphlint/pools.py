@@ -16,11 +16,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from graphlint import behavior as b
+from graphlint import flow
 from graphlint.automaton import HAZARD
 from graphlint.behavior import Behavior, Slot
 from graphlint.effects import Effect
 from graphlint.execution import Config, Event, Execution, ExhaustedError, Frame, atoms
-from graphlint.findings import MAX_STEPS, Severity, Suspect
+from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
 from graphlint.rule import Rule
 from graphlint.source import Span
 from graphlint.summaries import Analysis
@@ -60,7 +61,10 @@ def suspects(analysis: Analysis, rule: Rule) -> Iterator[Suspect]:
         kinds = {effect for each in methods for effect in analysis.kinds[each.key]}
         if not {Effect.CAPTURE, Effect.GRAPH_DEATH} <= kinds:
             continue
+        fleeting = _is_fleeting(analysis, owner)
         for pool in _pools(analysis, methods):
+            if fleeting and not pool[0].startswith(_SHARED):
+                continue
             for trace in _Runs(analysis, rule, owner, methods, pool).hazards():
                 slot = _slot(analysis, owner, pool)
                 if slot is not None and kept & {slot, *_sources(analysis, slot)}:
@@ -99,6 +103,24 @@ def _is_step(analysis: Analysis, method: Behavior) -> bool:
         return False
     tops = analysis.top_callers(method.key)
     return bool(tops) and all(_gives_up(analysis, analysis.effectful[top]) for top in tops)
+
+
+def _is_fleeting(analysis: Analysis, owner: str) -> bool:
+    """Whether the project makes private objects of a class for one call each, as in `_Recorder(pool).record(f)`."""
+    name = owner.rpartition(".")[2]
+    if not name.startswith("_"):
+        return False
+    made = called = 0
+    for entry in analysis.behaviors.functions_with(name):
+        for expr in flow.expressions(entry.lowered.flow):
+            match expr:
+                case flow.Call(callee=flow.Name(id=word) | flow.Attr(name=word)) if word == name:
+                    made += 1
+                case flow.Call(callee=flow.Attr(base=flow.Call(callee=flow.Name(id=word) | flow.Attr(name=word)))) if (
+                    word == name
+                ):
+                    called += 1
+    return 0 < made <= called
 
 
 def _gives_up(analysis: Analysis, root: Behavior) -> bool:
@@ -144,7 +166,8 @@ class _Runs:
         used = {each.key: self.called(each, made) for each in capturing[:_MOST_CAPTURES]}
         found: list[tuple[Event, ...]] = []
         for release in self.methods:
-            if not self.leaves(release):
+            last = release.function.endswith(".__del__") and not self.pool[0].startswith(_SHARED)
+            if last or not self.leaves(release):
                 continue
             dead = self.called(release, made) if release in capturing else []
             for configs in used.values():
@@ -251,7 +274,8 @@ class _Runs:
     @staticmethod
     def moved(state: _State, event: Event) -> _State:
         """A live graph that is put into a container is from then on the container's."""
-        stored = {_holder(place) for place in event.value_places} & state.live
+        kept = {_holder(place) for place in event.value_places}
+        stored = {each for each in state.live if any(each[: len(place)] == place for place in kept)}
         if not stored:
             return state
         return replace(state, live=(state.live - stored) | {_holder(place) for place in event.places})
@@ -269,17 +293,23 @@ def _suspect(
     told = [event for event in trace if event.effect in _USES and _tells(event)]
     deaths = [event for event in told if event.effect is Effect.GRAPH_DEATH]
     event = deaths[-1] if deaths else trace[-1]
-    frame = event.stack[-1]
+    frame = event.stack[_innermost(event)]
     function = analysis.project.functions[frame.function]
     path = function.module.source.path
     capture = trace[-1].node
     raw = isinstance(capture, b.Happens) and capture.raw
-    steps = tuple(step(analysis, each, len(each.stack) - 1) for each in told[-MAX_STEPS:])
+    steps = tuple(step(analysis, each, _innermost(each)) for each in told[-MAX_STEPS:])
     values = {"place": place_text(pool, analysis, root), **_known(analysis, slot)}
     holders = [] if slot is None or pool[0].startswith(_SHARED) else [f"self.{slot[1]}"]
     values["retire"] = json.dumps([{"path": path, "span": list(frame.span), "holders": holders}])
     severity = None if raw or _survivors(analysis, event) else Severity.WARNING
     return Suspect(rule.name, path, function.facts.span, frame.span, steps, values, severity)
+
+
+def _innermost(event: Event) -> int:
+    """The innermost call on the way to an event that somebody writes: no destructor."""
+    written = [i for i, frame in enumerate(event.stack) if not frame.function.endswith(".__del__")]
+    return written[-1] if written else len(event.stack) - 1
 
 
 def _slot(analysis: Analysis, owner: str, pool: Place) -> Slot | None:
@@ -305,9 +335,11 @@ def _store_suspect(analysis: Analysis, rule: Rule, store: Store) -> Suspect:
     values = {"place": f"{short}.{name}".lstrip("."), **_known(analysis, store.slot)}
     ways = list(_ways_down(analysis, store))
     values["retire"] = json.dumps(ways)
-    steps = [step(analysis, store.write._replace(effect=Effect.POOL_STORE), 0)]
+    steps = list(_declared(analysis, store.slot))
+    steps.append(step(analysis, store.write._replace(effect=Effect.POOL_STORE), 0))
     steps += [step(analysis, each, len(each.stack) - 1) for each in (*store.captures[:2], *store.deaths[:2])]
-    return Suspect(rule.name, source.path, function.facts.span, frame.span, tuple(steps), values)
+    sure = (None, None) if store.deaths else (Severity.WARNING, Precision.MEDIUM)
+    return Suspect(rule.name, source.path, function.facts.span, frame.span, tuple(steps), values, *sure)
 
 
 def _known(analysis: Analysis, slot: Slot | None) -> dict[str, str]:
@@ -380,6 +412,15 @@ def _definition(analysis: Analysis, slot: Slot) -> dict[str, object] | None:
     return {"path": entry.module.source.path, "span": list(attribute.span)}
 
 
+def _declared(analysis: Analysis, slot: Slot) -> Iterator[Step]:
+    """Where a shared handle's variable is, which outlives every graph."""
+    owner, name = slot
+    attribute = analysis.project.classes[owner].attributes.get(name) if owner in analysis.project.classes else None
+    if attribute is not None:
+        path = analysis.project.classes[owner].module.source.path
+        yield Step(path, attribute.span, "kept", f"{name} belongs to the class: it outlives every graph")
+
+
 def _reads(analysis: Analysis, slot: Slot) -> Iterator[dict[str, object]]:
     """Expressions that read a shared handle, but for those that only ask whether there is one."""
     for entry, expr in analysis.behaviors.reads(slot):
@@ -389,6 +430,8 @@ def _reads(analysis: Analysis, slot: Slot) -> Iterator[dict[str, object]]:
 def _ways_down(analysis: Analysis, store: Store) -> Iterator[dict[str, object]]:
     """Where the last graphs die: the innermost functions that kill the graphs of all who share the handle, else of each."""
     wanted = {event.node.slot for event in store.deaths}
+    if not wanted:
+        return
     covering = {
         root.function: root
         for root in analysis.roots()
@@ -436,7 +479,7 @@ class Store:
     """Where it is filled."""
     captures: tuple[Event, ...]
     deaths: tuple[Event, ...]
-    """Of graphs that were captured into it, the innermost statements."""
+    """Of graphs that were captured into it, the innermost statements; empty where they die with their object alone."""
 
 
 def stores(analysis: Analysis) -> Iterator[Store]:
@@ -463,8 +506,18 @@ def stores(analysis: Analysis) -> Iterator[Store]:
         events = tuple(event for user in users for event in captures[user])
         owners = {analysis.project.functions[event.stack[0].function].owner for event in events}
         deaths = tuple(event for owner in sorted(filter(None, owners)) for event in _deaths(analysis, owner))
-        if deaths:
+        if deaths or any(_keeps_graphs(analysis, owner) for owner in filter(None, owners)):
             yield Store(slot, minted[slot], events, deaths)
+
+
+def _keeps_graphs(analysis: Analysis, owner: str) -> bool:
+    """Whether graphs of a class lie in its instances, and die with the last of these."""
+    lie = [
+        (each, name)
+        for each, name in list(analysis.behaviors.slots)
+        if each in analysis.project.mro(owner) and "graph" in analysis.holds((each, name))
+    ]
+    return bool(lie) and all(analysis.behaviors.is_shared(*slot) is None for slot in lie)
 
 
 def _is_shared(node: b.Touches) -> bool:
