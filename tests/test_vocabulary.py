@@ -24,7 +24,7 @@ def analyse(text: str, **files: str) -> Analysis:
     Path("pyproject.toml").write_text("[tool.graphlint]\n" + text)
     for name, content in files.items():
         Path(f"pkg/{name}.py").write_text(content)
-    (found,) = explain._analyses(check.read(["pkg"], config.load("pyproject.toml"), {}, whole=True))
+    ((found, _),) = check.analyses(check.read(["pkg"], config.load("pyproject.toml"), {}, whole=True))
     return found
 
 

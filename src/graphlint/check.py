@@ -336,12 +336,17 @@ def analyse(inputs: Inputs, rules: Sequence[Rule]) -> Analysis:
     suspects: dict[str, list[Suspect]] = {rule.name: [] for rule in rules}
     unresolved: list[str] = []
     if inputs.sources:
-        for each in projects(inputs):
-            analysis, joined = _analysed(each, inputs)
+        for analysis, joined in analyses(inputs):
             for rule in rules:
                 suspects[rule.name] += _crossed(_suspects(analysis, rule), joined)
             unresolved += _unresolved(analysis)
     return Analysis(suspects, list(_problems(inputs)), sorted(unresolved))
+
+
+def analyses(inputs: Inputs) -> Iterator[tuple[summaries.Analysis, Sequence[Joined]]]:
+    """The analysis of each project of a run, and what it calls in C++."""
+    for project in projects(inputs):
+        yield _analysed(project, inputs)
 
 
 def _analysed(project: Project, inputs: Inputs) -> tuple[summaries.Analysis, Sequence[Joined]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 
 from graphlint import behavior as b
-from graphlint import check, summaries
+from graphlint import check
 from graphlint.check import Inputs
 from graphlint.execution import Event
 from graphlint.project import FunctionEntry
@@ -30,7 +30,7 @@ def flow(inputs: Inputs, name: str) -> str:
     """
     shown: list[str] = []
     known: list[str] = []
-    for analysis in _analyses(inputs):
+    for analysis, _ in check.analyses(inputs):
         for entry in analysis.project.functions.values():
             known.append(entry.name)
             if entry.name == name or entry.name.endswith(f".{name}"):
@@ -56,18 +56,13 @@ def why(inputs: Inputs, rules: Sequence[Rule], path: str, row: int) -> str:
         for number, step in enumerate(finding.trace, 1):
             if step.path == path and source.row(step.span.start) == row:
                 lines.append(f"step {number} of {finding.rule} at {finding.path}: {step.message}")
-    for analysis in _analyses(inputs):
+    for analysis, _ in check.analyses(inputs):
         module = analysis.project.by_path.get(path)
         if module is not None:
             lines += _known(analysis, module.source, row)
     if len(lines) == 1:
         lines.append("nothing on this line has an effect on graphs or on the memory that they use")
     return "\n".join(lines) + "\n"
-
-
-def _analyses(inputs: Inputs) -> Iterator[Analysis]:
-    for project in check.projects(inputs):
-        yield summaries.analyse(project, inputs.vocabulary)
 
 
 # ------------------------------------------------------------------------------------------------------------- `flow`

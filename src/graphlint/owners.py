@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from graphlint import behavior as b
-from graphlint import check, summaries
+from graphlint import check
 from graphlint.behavior import Behavior, Slot
 from graphlint.check import Inputs
 from graphlint.effects import Effect
@@ -70,8 +70,8 @@ def owners(inputs: Inputs) -> list[Owned]:
     reported = frozenset(inputs.selection.report)
     found = [
         each
-        for project in check.projects(inputs)
-        for each in _owned(summaries.analyse(project, inputs.vocabulary))
+        for analysis, _ in check.analyses(inputs)
+        for each in _owned(analysis)
         if each.made and each.made[0].path in reported
     ]
     return sorted(found, key=lambda each: (each.made[0].path, each.made[0].span, each.kind))
