@@ -1351,7 +1351,7 @@ def test_what_libcst_cannot_read_is_an_error_with_its_path() -> None:
 
 
 def test_deep_nesting_is_no_trouble() -> None:
-    text = "def f(a):\n    x = " + " + ".join(["a"] * 2000) + "\n    b()\n"
+    text = "def f(a):\n    x = " + " + ".join(["a"] * 400) + "\n    b()\n"
     source = Source("m.py", text.encode())
     tree = Module(source).tree(Span(0, len(text)))
     rewrite = Rewrite(tree)
@@ -1359,6 +1359,13 @@ def test_deep_nesting_is_no_trouble() -> None:
     assert unit is not None
     rewrite.delete(unit)
     assert edits.apply(rewrite.edits(), source.content).decode() == text.replace("    b()\n", "")
+
+
+def test_what_is_nested_too_deeply_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphlint.codemod.tree._RECURSION", 0)
+    text = "x = " + " + ".join(["a"] * 2000) + "\n"
+    with pytest.raises(NotParsedError, match=r"m\.py: .* nested too deeply"):
+        Module(Source("m.py", text.encode())).tree()
 
 
 # --------------------------------------------------------------------------------------------------------------- names

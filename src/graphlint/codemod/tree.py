@@ -55,7 +55,7 @@ class NotParsedError(ValueError):
 
 
 def with_deep_stack(work: Callable[[], _Result]) -> _Result:
-    """Run `work` in a thread whose stack is deep enough for a thousand nested expressions, and give back its result."""
+    """Run `work` in a thread whose stack is deep enough for hundreds of nested expressions, and give back its result."""
     results: list[_Result] = []
     errors: list[BaseException] = []
 
@@ -125,7 +125,10 @@ class Module:
         """
         piece = definition and _piece(self.source, definition)
         if piece not in self._trees:
-            self._trees[piece] = with_deep_stack(lambda: _parse(self.source, self.text, piece))
+            try:
+                self._trees[piece] = with_deep_stack(lambda: _parse(self.source, self.text, piece))
+            except RecursionError as error:  # Python 3.12 has a limit of its own, which no program can raise
+                raise NotParsedError(self.source.path, "it is nested too deeply") from error
         return self._trees[piece]
 
     def symbol(self, definition: Span) -> str:
