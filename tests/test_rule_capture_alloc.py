@@ -935,3 +935,20 @@ def test_the_refusal_stands_before_the_first_collective_of_the_miss() -> None:
     assert after.index("return found") < after.index("is_current_stream_capturing")
     Path("m.py").write_text(after)
     assert check.check(["."], Settings(), registry.select((RULE,))).findings == ()
+
+
+@pytest.mark.parametrize(("annotation", "is_stream"), [("", True), (": int", True), (": str", False)])
+def test_a_parameter_named_stream_is_one_unless_it_is_a_text(annotation: str, is_stream: bool) -> None:
+    program = f"""
+    import torch
+
+    TABLE = {{}}
+
+    def table(stream{annotation}, like):
+        held = TABLE.get(stream)
+        if held is None:
+            held = TABLE[stream] = torch.empty_like(like)
+        return held
+    """
+    Path("m.py").write_text(textwrap.dedent(program))
+    assert bool(check.check(["."], Settings(), registry.select((RULE,))).findings) is is_stream

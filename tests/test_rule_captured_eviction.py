@@ -221,8 +221,6 @@ def test_a_marked_entry_that_stays_is_not_reported() -> None:
 
 
 MEMOS = {
-    "@functools.lru_cache": True,
-    "@functools.lru_cache()": True,
     "@functools.lru_cache(maxsize=16)": True,
     "@functools.lru_cache(16)": True,
     "@functools.lru_cache(maxsize=LIMIT)": True,
@@ -245,6 +243,21 @@ def test_a_memo_evicts_where_it_has_a_bound(decorator: str, evicts: bool) -> Non
         return torch.ones(n, device="cuda")
     """
     assert reported(program) == ([decorator] if evicts else [])
+
+
+@pytest.mark.parametrize("decorator", ["@functools.lru_cache", "@functools.lru_cache()"])
+def test_a_bound_that_nobody_chose_is_wide(decorator: str) -> None:
+    program = f"""
+    import functools
+    import torch
+
+    {decorator}
+    def mask(n):
+        return torch.ones(n, device="cuda")
+    """
+    assert reported(program) == []
+    captured = "def capture(graph, n):\n    with torch.cuda.graph(graph):\n        mask(n)\n"
+    assert reported(textwrap.dedent(program) + captured) == [decorator]
 
 
 def test_a_memo_of_one_value_or_of_numbers_is_not_reported() -> None:

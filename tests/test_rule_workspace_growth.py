@@ -10,7 +10,7 @@ import pytest
 
 from graphlint import check, fixing, registry
 from graphlint.config import Settings
-from graphlint.findings import Finding, Severity
+from graphlint.findings import Finding, Precision, Severity
 
 RULE = "workspace-growth"
 
@@ -577,3 +577,21 @@ def test_the_retired_list_goes_with_the_graphs_of_the_same_object() -> None:
             self.graphs.clear()
     """)
     assert after.index("graph.reset()") < after.index("self._room_retired.clear()")
+
+
+@pytest.mark.parametrize(("name", "precision"), [("rows", Precision.MEDIUM), ("prefill_rows", Precision.LOW)])
+def test_work_that_engines_do_not_capture_is_in_doubt(name: str, precision: Precision) -> None:
+    program = f"""
+    import torch
+
+    ROOM = None
+
+    def {name}(n):
+        global ROOM
+        if ROOM is None or ROOM.numel() < n:
+            ROOM = torch.empty(n, device="cuda")
+        return ROOM[:n]
+    """
+    Path("m.py").write_text(textwrap.dedent(program))
+    report = check.check(["."], Settings(preview=True), registry.select((RULE,)))
+    assert [each.precision for each in report.findings] == [precision]

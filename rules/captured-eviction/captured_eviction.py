@@ -222,9 +222,10 @@ def _memo(analysis: Analysis, runs: Runs, store: Store, *, captures: bool) -> Su
     if reached is not None and id(store) not in reached:
         return None
     captured = any(key.partition("|")[0] == store.function for key in analysis.captured)
-    precision = Precision.HIGH if captured else Precision.LOW if captures else Precision.MEDIUM
     path = entry.module.source.path
     text = " ".join(entry.module.source.text(bound).split())[:60]
+    is_chosen = "(" in text and not text.endswith("()")  # a bound that nobody chose is wide: 128 entries
+    precision = Precision.HIGH if captured else Precision.LOW if captures or not is_chosen else Precision.MEDIUM
     steps = (
         Step(path, store.span, Effect.WS_ALLOC.value, "device memory is kept"),
         Step(path, bound, Effect.WS_RELEASE.value, f"the oldest goes where there are too many: {text}"),

@@ -781,7 +781,8 @@ class _Frame:
                 declared, calls, _ = self.all.parameter(entry, param.name)
             if not declared and isinstance(param.default, flow.Lit) and type(param.default.value) in (bool, int, str):
                 declared = (Type(type(param.default.value).__name__),)
-            tags = self.vocabulary.names.is_stream(param.name)
+            named = {t.name for t in declared} <= {"str", "bool"} and declared
+            tags = frozenset[str]() if named else self.vocabulary.names.is_stream(param.name)
             self.env[param.name] = Value(place, declared, calls=calls, tags=tags)
 
     # ------------------------------------------------------------------------------------------------ the build

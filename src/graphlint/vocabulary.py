@@ -106,6 +106,8 @@ class Names:
     """First words of a function that makes what the rest of its name says."""
     stream: frozenset[str] = frozenset()
     """Words of names that hold the identity of a stream."""
+    uncaptured: frozenset[str] = frozenset()
+    """Words of functions and modules whose shapes differ from call to call, so that engines run them without a graph."""
 
     def makes_memory(self, callee: str) -> bool:
         """Whether the name of a callee that cannot be read says that it makes a workspace."""
@@ -126,6 +128,10 @@ class Names:
     def is_scratch(self, name: str) -> bool:
         """Whether an attribute or a variable is named after scratch memory, more than as some buffer."""
         return bool((self.workspace - {"buffer"}).intersection(words_in(name)))
+
+    def is_uncaptured(self, name: str) -> bool:
+        """Whether a function, a module or a buffer is named after work that engines do not capture."""
+        return bool(self.uncaptured.intersection(words_in(name)))
 
     def is_stream(self, name: str) -> frozenset[str]:
         """The tag `stream` where a name says that its value identifies a stream."""
@@ -334,6 +340,7 @@ _NAMES = Table(
             "captures",
             "capturing",
             "makers",
+            "uncaptured",
             "stream",
         )
     }
