@@ -70,6 +70,7 @@ _MISSES = frozenset(("KeyError", "AttributeError", "LookupError", "IndexError"))
 MEMO = "<cache>"
 """Name of the variable in which a function that is decorated with `lru_cache` keeps what it returns."""
 _MOST_READ = 12
+_DEEPEST_DISPLAY = 3
 _CONSTANTS = frozenset(("none", "true", "false"))
 _HELD = frozenset(("tensor", "captured", "graph", "pool", "mempool"))
 """Tags that say what an attribute or a variable holds."""
@@ -487,7 +488,7 @@ class Behaviors:
 
 
 def _merge(found: Sequence[Type], items: Sequence[Type]) -> tuple[Type, ...]:
-    """Distinct types; bare containers take the item types that were seen."""
+    """Distinct types; bare containers take the item types that were seen, as do bare containers in them."""
     items = tuple(dict.fromkeys(items))[:WIDEST]
     result: dict[Type, None] = {}
     for each in found:
@@ -495,10 +496,23 @@ def _merge(found: Sequence[Type], items: Sequence[Type]) -> tuple[Type, ...]:
             if any(t.name == each.name and t.items for t in found):
                 continue
             each = Type(each.name, items)
+        elif each.name in CONTAINERS:
+            bare = {t for t in each.items if t.name in CONTAINERS and not t.items}
+            seen = [t for t in items if t.items and Type(t.name) in bare]
+            if seen:
+                each = Type(each.name, _merge([*(t for t in each.items if t not in bare), *seen], ())[:WIDEST])
         result[each] = None
     if items and not any(t.name in CONTAINERS for t in result):
         result[Type("dict", items)] = None
     return tuple(result)[:WIDEST]
+
+
+def _all_of(value: Value, depth: int = 0) -> tuple[Place, ...]:
+    """The places of a value and of what is known to be in it: the items of a display, the attributes of an object."""
+    if depth > _DEEPEST_DISPLAY:
+        return ()
+    inside = (*(value.items or ()), *value.fields.values())
+    return tuple(dict.fromkeys((*value.places, *(place for each in inside for place in _all_of(each, depth + 1)))))
 
 
 def _known(types: tuple[Type, ...], values: Sequence[tuple[Value, str]]) -> Known:
@@ -877,7 +891,7 @@ class _Frame:
 
     def remember(self, result: Value, span: Span) -> None:
         """Keep what a function with a cache around it returns: for the process, a property for its object."""
-        if not result.fresh or not self.emitting:
+        if not (result.fresh or "pool" in result.tags) or not self.emitting:
             return
         keeper = self.entry.memo
         params = [param.name for param in self.entry.facts.params]
@@ -1112,7 +1126,10 @@ class _Frame:
         types = tuple(t.items[index] for t in value.types if t.name == "tuple" and len(t.items) > index)
         tags = value.tags & {"captured", "stream"}
         reads = frozenset(_sources(value))
-        return Value(((f"@{span.start}.{index}",),), types, tags=tags, reads=reads, fresh=value.fresh)
+        kept = tuple((*place, str(index)) for place in value.places if ELEMENT in place and place[0][0] not in "@%")
+        places = kept or ((f"@{span.start}.{index}",),)
+        slot = value.slot if kept else None  # of a table of tuples, the item is found through the table
+        return Value(places, types, slot=slot, tags=tags, reads=reads, fresh=value.fresh)
 
     def touch(
         self,
@@ -1147,7 +1164,7 @@ class _Frame:
         names = tuple(dict.fromkeys(t.name for t in _flat(held)))
         if self.emitting and (how in ("drop", "clear") or (how == "write" and tags & {"none", "empty"})):
             self.destroyed(held, places, span)
-        self.emit(b.Touches(how, places, slot, span, tags, value.places, names, value.fresh, key))
+        self.emit(b.Touches(how, places, slot, span, tags, _all_of(value), names, value.fresh, key))
 
     def whole(self, value: Value) -> Value:
         """What is kept with a value: a method of a graph keeps the graph that it is of."""
@@ -1808,6 +1825,11 @@ class _Frame:
         name = self._last(expr.callee)
         args = expr.args
         if isinstance(expr.callee, flow.Attr):
+            if name == "cache_clear":
+                for bound in self.value(expr.callee.base).calls:
+                    slot = (f"mod:{bound.function}", MEMO)
+                    self.touch("drop", (slot,), slot, expr.span)
+                return NOTHING_KNOWN
             if name not in ("partial", "import_module", "ref", "WeakMethod") or not args:
                 return None
         elif name in self.env:
@@ -2455,6 +2477,9 @@ class _Frame:
             value = built.returns if built is not None else self.all.return_value(bound.function)
         kept = built is not None and function.memo is not None
         value = _rebased(value, bindings, span, 0)
+        if kept and "pool" in value.tags and function.memo == "function":
+            slot = (f"mod:{bound.function}", MEMO)
+            value = replace(value, places=(slot,), slot=slot)
         if value.fresh:
             value = replace(value, fresh=() if kept else tuple(self.passed_on(origin, span) for origin in value.fresh))
         declared = self.project.annotation(function.module, function.facts.returns)

@@ -304,7 +304,7 @@ class Execution:
                 return config
             return Config(moved[0], config.facts, (*config.trace, event._replace(effect=moved[1])))
         made = scope.behavior.function.endswith(".__init__") and bool(node.places) and node.places[0][0] == "$self"
-        event = Event(node, places, (), stack, scope.rebase(node.value_places), made)
+        event = Event(node, places, (), stack, scope.rebase_read(node.value_places), made)
         moved = self.monitor(config.state, event, config)
         facts = self._written(node, places, config.facts)
         if moved is None:
@@ -576,7 +576,7 @@ def visit(
                 stack = (*scope.stack, scope.frame(node.span))
                 event = Event(node, scope.rebase(node.places), (), stack, guards=guards, branches=branches, loops=loops)
                 if isinstance(node, b.Touches):
-                    see(event._replace(in_constructor=made, value_places=scope.rebase(node.value_places)))
+                    see(event._replace(in_constructor=made, value_places=scope.rebase_read(node.value_places)))
                 else:
                     see(event._replace(pool=scope.rebase(node.pool)))
             case b.Either(test=test):

@@ -20,6 +20,7 @@ from graphlint import flow
 from graphlint.automaton import HAZARD
 from graphlint.behavior import Behavior, Slot
 from graphlint.effects import Effect
+from graphlint.evaluate import MEMO
 from graphlint.execution import Config, Event, Execution, ExhaustedError, Frame, atoms
 from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
 from graphlint.rule import Rule
@@ -65,11 +66,13 @@ def suspects(analysis: Analysis, rule: Rule) -> Iterator[Suspect]:
         for pool in _pools(analysis, methods):
             if fleeting and not pool[0].startswith(_SHARED):
                 continue
+            held = _slot(analysis, owner, pool)
+            if held is not None and any("mempool" in analysis.holds(each) for each in _sources(analysis, held)):
+                continue  # the pool object beside the handle uses the pool
             for trace in _Runs(analysis, rule, owner, methods, pool).hazards():
-                slot = _slot(analysis, owner, pool)
-                if slot is not None and kept & {slot, *_sources(analysis, slot)}:
+                if held is not None and kept & {held, *_sources(analysis, held)}:
                     continue  # told at its store
-                suspect = _suspect(analysis, rule, methods[0], pool, slot, trace)
+                suspect = _suspect(analysis, rule, methods[0], pool, held, trace)
                 key = (suspect.path, suspect.at)
                 if key not in best or len(suspect.trace) < len(best[key].trace):
                     best[key] = suspect
@@ -139,7 +142,7 @@ def _pools(analysis: Analysis, methods: list[Behavior]) -> list[Place]:
         for site in analysis.sites(each):
             if site.effect is Effect.CAPTURE:
                 for place in site.event.pool:
-                    own = place[0] == f"${each.receiver}" and len(place) == 2
+                    own = place[0] == f"${each.receiver}" and len(place) in (2, 3) and ELEMENT not in place
                     if own or (place[0].startswith(_SHARED) and len(site.event.stack) <= _NEAR):
                         found[place] = None
     return list(found)
@@ -198,7 +201,7 @@ class _Runs:
             for site in self.analysis.sites(method)
             if site.effect is Effect.POOL_RETIRE and self.pool in site.places
         ]
-        return not any(not event.guards for event in retired)
+        return not any(all(map(_asks_users, event.guards)) for event in retired)
 
     def constructed(self, configs: list[Config]) -> list[Config]:
         for method in self.methods:
@@ -251,8 +254,12 @@ class _Runs:
                 moved = effect
             state = following
         node = event.node
-        if isinstance(node, b.Touches) and node.how in ("write", "add") and event.value_places:
+        if self.is_replaced(event):
+            state = _State(self.automaton.start)
+        elif isinstance(node, b.Touches) and node.how in ("write", "add") and event.value_places:
             state = self.moved(state, event)
+            if self.pool in event.places and self.pool in event.value_places and "minted" not in node.tags:
+                state = _State(self.automaton.start)  # what was saved of it comes back: another pool than this one
         if state == before:
             return None
         return state, moved or Effect.CAPTURE
@@ -271,6 +278,14 @@ class _Runs:
             return _State(self.automaton.step(state.name, effect.value))
         return state
 
+    def is_replaced(self, event: Event) -> bool:
+        """Whether another object, with a handle of its own, takes the place of the one that keeps the handle."""
+        how = event.node.how if isinstance(event.node, b.Touches) else ""
+        size = len(self.pool)
+        return how in ("write", "drop") and any(
+            1 < len(place) < size and self.pool[: len(place)] == place for place in event.places
+        )
+
     @staticmethod
     def moved(state: _State, event: Event) -> _State:
         """A live graph that is put into a container is from then on the container's."""
@@ -279,6 +294,11 @@ class _Runs:
         if not stored:
             return state
         return replace(state, live=(state.live - stored) | {_holder(place) for place in event.places})
+
+
+def _asks_users(guard: Test) -> bool:
+    """Whether a test asks if a count has come to zero: who retires the handle then is its last user."""
+    return any(kind == "=0" for kind, _ in atoms(guard))
 
 
 def _holder(place: Place) -> Place:
@@ -300,8 +320,9 @@ def _suspect(
     raw = isinstance(capture, b.Happens) and capture.raw
     steps = tuple(step(analysis, each, _innermost(each)) for each in told[-MAX_STEPS:])
     values = {"place": place_text(pool, analysis, root), **_known(analysis, slot)}
-    holders = [] if slot is None or pool[0].startswith(_SHARED) else [f"self.{slot[1]}"]
-    values["retire"] = json.dumps([{"path": path, "span": list(frame.span), "holders": holders}])
+    if slot is not None:
+        holders = [] if pool[0].startswith(_SHARED) else [f"self.{slot[1]}"]
+        values["retire"] = json.dumps([{"path": path, "span": list(frame.span), "holders": holders}])
     severity = None if raw or _survivors(analysis, event) else Severity.WARNING
     return Suspect(rule.name, path, function.facts.span, frame.span, steps, values, severity)
 
@@ -332,7 +353,8 @@ def _store_suspect(analysis: Analysis, rule: Rule, store: Store) -> Suspect:
     source = function.module.source
     owner, name = store.slot
     short = owner.rpartition(".")[2] if not owner.startswith("mod:") else ""
-    values = {"place": f"{short}.{name}".lstrip("."), **_known(analysis, store.slot)}
+    kept = f"{owner.rpartition('.')[2]}()" if name == MEMO else f"{short}.{name}".lstrip(".")
+    values = {"place": kept, **_known(analysis, store.slot)}
     ways = list(_ways_down(analysis, store))
     values["retire"] = json.dumps(ways)
     steps = list(_declared(analysis, store.slot))
@@ -350,10 +372,12 @@ def _known(analysis: Analysis, slot: Slot | None) -> dict[str, str]:
     kind = "instance"
     writes = list(_writes(analysis, slot))
     if owner.startswith("mod:"):
-        kind, owner = "module", owner[4:]
+        kind, owner = "cached" if name == MEMO else "module", owner[4:]
     elif writes and all(_is_shared(node) for _, node in writes):
         kind = "class"
     values = {"kind": kind, "name": name}
+    if kind == "cached":
+        return {"kind": kind, "owner": owner}
     if kind != "instance":
         values["owner"] = owner
         store = _definition(analysis, slot)

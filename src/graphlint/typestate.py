@@ -258,6 +258,8 @@ def _hazards(analysis: Analysis, automaton: Automaton, root: Behavior, subject: 
         if state == HAZARD or any(event.stack == earlier.stack for earlier in config.trace):
             return None  # the same line again is the next round of a loop, over other objects
         after, moved = state, None
+        if _is_others_share(event, config.trace):
+            return None
         for effect in analysis.effects(event, config):
             if effect is Effect.ERASE and subject.place and config.fact(("true", subject.place)) is False:
                 continue  # the workspace is known to hold nothing
@@ -316,6 +318,21 @@ def _possible(automaton: Automaton, hears: Callable[[Effect, Event, str], bool],
                 seen.add(following)
                 waiting.append(following)
     return False
+
+
+def _is_others_share(event: Event, trace: tuple[Event, ...]) -> bool:
+    """Whether an event gives up one share of a counted resource, after another user has given up its own."""
+    node = event.node
+    if not isinstance(node, b.Touches) or node.how != "count":
+        return False
+    mine = _user(event)
+    return any(each.node.span == node.span and each.places == event.places and _user(each) != mine for each in trace)
+
+
+def _user(event: Event) -> tuple[Place, ...]:
+    """The object, none of the process's own, whose method leads to an event most directly."""
+    own = (frame.receiver for frame in reversed(event.stack) if frame.receiver and frame.receiver[0][0][0] in "$@%")
+    return next(own, ())
 
 
 def _is_one_step(trace: tuple[Event, ...]) -> bool:

@@ -1,0 +1,188 @@
+"""Which kept handles of dead pools are reported, by how the graphs and the handle are kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphlint import check, registry
+from graphlint.config import Settings
+
+RULE = "pool-handle"
+
+ENGINE = """
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import torch
+
+
+class Recorded(NamedTuple):
+    graph: torch.cuda.CUDAGraph
+    out: torch.Tensor
+
+
+@dataclasses.dataclass
+class Context:
+    stream: Any = dataclasses.field(default_factory=torch.cuda.Stream)
+    pool: Any = dataclasses.field(default_factory=torch.cuda.graph_pool_handle)
+
+
+@functools.lru_cache(maxsize=None)
+def shared(device: int):
+    return torch.cuda.graph_pool_handle()
+
+
+class Engine:
+    def __init__(self, net, context: Context):
+        self.net = net
+        self.context = context
+        self.kept = torch.cuda.MemPool()
+        self.inside = self.kept.id
+        self.own = torch.cuda.graph_pool_handle()
+        self.table{declared} = {{}}
+
+    def record(self, n):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool={pool}):
+            out = self.net(n)
+        self.table[n] = {item}
+
+    def release(self):
+        {release}
+"""
+
+LOOP = "for graph, _ in self.table.values():\n            graph.reset()\n        self.table.clear()"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def reported(
+    pool: str = "self.own", release: str = LOOP, declared: str = "", item: str = "(graph, out)"
+) -> list[tuple[str, str]]:
+    """The reported text and the kept place, of the engine with these parts."""
+    text = ENGINE.format(pool=pool, release=release, declared=declared, item=item).lstrip("\n")
+    Path("m.py").write_text(text)
+    findings = check.check(["."], Settings(), registry.select((RULE,))).findings
+    return [(text.encode()[slice(*each.span)].decode(), each.values["place"]) for each in findings]
+
+
+@pytest.mark.parametrize("declared", ["", ": dict[int, tuple]", ": dict[int, Any]", ": dict"])
+def test_graphs_in_tuples_are_found_through_their_table(declared: str) -> None:
+    assert reported(declared=declared) == [("graph.reset()", "self.own")]
+
+
+def test_graphs_in_records_are_found_through_their_table() -> None:
+    found = reported(release="self.table.clear()", declared=": dict[int, Recorded]", item="Recorded(graph, out)")
+    assert found == [("self.table.clear()", "self.own")]
+
+
+def test_a_remembered_handle_is_kept_by_its_function() -> None:
+    assert reported("shared(0)") == [("return torch.cuda.graph_pool_handle()", "shared()")]
+
+
+def test_a_function_that_is_told_to_forget_keeps_nothing() -> None:
+    assert reported("shared(0)", f"{LOOP}\n        shared.cache_clear()") == []
+
+
+def test_a_handle_is_kept_by_an_attribute_of_an_attribute() -> None:
+    assert reported("self.context.pool") == [("graph.reset()", "self.context.pool")]
+
+
+def test_a_new_object_brings_a_new_handle() -> None:
+    assert reported("self.context.pool", f"{LOOP}\n        self.context = Context()") == []
+
+
+def test_a_pool_object_beside_its_handle_keeps_the_pool_in_use() -> None:
+    assert reported("self.inside") == []
+
+
+PROBE = """
+import torch
+
+
+class Engine:
+    def __init__(self, net):
+        self.net = net
+        self.pool = torch.cuda.graph_pool_handle()
+        self.table = {{}}
+
+    def record(self, n):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self.pool):
+            out = self.net(n)
+        self.table[n] = (graph, out)
+
+    def probe(self):
+        {before}
+        self.record(1)
+        for graph, _ in self.table.values():
+            graph.reset()
+        self.table.clear()
+        {after}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lines"),
+    [
+        ("saved, self.pool = self.pool, torch.cuda.graph_pool_handle()", "self.pool = saved", 0),
+        ("pass", "pass", 1),
+    ],
+)
+def test_a_throwaway_handle_gives_way_to_the_one_that_was_saved(before: str, after: str, lines: int) -> None:
+    Path("m.py").write_text(PROBE.format(before=before, after=after))
+    assert len(check.check(["."], Settings(), registry.select((RULE,))).findings) == lines
+
+
+SHARED = """
+import torch
+
+_pool = None
+_users = 0
+
+
+def join():
+    global _pool, _users
+    if _pool is None:
+        _pool = torch.cuda.graph_pool_handle()
+    _users += 1
+    return _pool
+
+
+def retire():
+    global _pool
+    _pool = None
+
+
+class Engine:
+    def __init__(self, net):
+        self.table = []
+        self.record(net)
+
+    def record(self, net):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=join()):
+            net()
+        self.table.append(graph)
+
+    def close(self):
+        global _users
+        while self.table:
+            self.table.pop().reset()
+        {rest}
+"""
+
+
+@pytest.mark.parametrize(
+    ("rest", "lines"),
+    [("_users -= 1\n        if _users == 0:\n            retire()", 0), ("_users -= 1", 1)],
+)
+def test_the_last_user_retires_the_handle(rest: str, lines: int) -> None:
+    Path("m.py").write_text(SHARED.format(rest=rest))
+    assert len(check.check(["."], Settings(), registry.select((RULE,))).findings) == lines
