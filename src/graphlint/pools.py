@@ -258,7 +258,8 @@ class _Runs:
             state = _State(self.automaton.start)
         elif isinstance(node, b.Touches) and node.how in ("write", "add") and event.value_places:
             state = self.moved(state, event)
-            if self.pool in event.places and self.pool in event.value_places and "minted" not in node.tags:
+            back = self.pool in event.places and self.pool in event.value_places and not event.in_constructor
+            if back and "minted" not in node.tags:
                 state = _State(self.automaton.start)  # what was saved of it comes back: another pool than this one
         if state == before:
             return None
