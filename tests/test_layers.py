@@ -18,7 +18,7 @@ RULES = ROOT / "rules"
 LAYERS = """
     source words namesake | comments syntax edits flow effects values | findings declarations behavior | facts automaton
     vocabulary | rule | project | sieve execution dependence | evaluate | summaries provenance |
-    engines keeping ownership readers teardowns stores | growth registries | typestate requests | pools |
+    engines keeping ownership readers teardowns stores | descents growth registries | typestate requests | pools |
     registry suppress | cpp codemod | config native | files |
     report writing | check | explain fixing listing owners | validation | cli codemod_command | __main__
 """

@@ -5,17 +5,21 @@ A suspect's values:
     place   what is released, as the message names it
     scope   `class` or `process`
     loop    `path:row` of the loop over engines, or of the second call, that makes it run more than once
+    ways    the functions between those that run it for several objects and the release (`graphlint.descents`), as JSON
+    whole   instead: why they cannot be parted there, as a clause
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from graphlint import behavior as b
+from graphlint.descents import NotPartedError, descent, described
+from graphlint.edits import Applicability, Fix
 from graphlint.effects import Effect
 from graphlint.engines import Repetition, releasing_frame, repeated
-from graphlint.execution import Event, atoms
+from graphlint.execution import Event, Frame, atoms
 from graphlint.findings import Precision, Severity, Step, Suspect
 from graphlint.summaries import Analysis, Site
 from graphlint.typestate import place_text, step
@@ -23,10 +27,10 @@ from graphlint.values import ELEMENT, Place
 
 if TYPE_CHECKING:
     from graphlint.codemod import Module, Modules
-    from graphlint.edits import Fix
     from graphlint.findings import Finding
     from graphlint.source import Span
 
+_TITLE = "destroy the graphs of all, release once, then erase"
 _SHARED = ("class:", "mod:")
 _ALIVE = (Effect.GRAPH_DEATH, Effect.CAPTURE)
 
@@ -49,6 +53,7 @@ def _per_engine(analysis: Analysis) -> Iterator[Suspect]:
     runs = repeated(analysis)
     for root in analysis.roots():
         function = analysis.project.functions[root.function]
+        repeated_in = [repetition.root for repetition in runs.get(root.function, ())]
         for repetition in runs.get(root.function, ()):
             if function.owner is None or not _owns_graphs(analysis, function.owner, root):
                 continue
@@ -58,7 +63,7 @@ def _per_engine(analysis: Analysis) -> Iterator[Suspect]:
                     continue
                 if not _others_live(analysis, repetition, root.function, event):
                     continue
-                yield _suspect(analysis, root, site, repetition)
+                yield _suspect(analysis, root, site, repeated_in, repetition)
 
 
 def _per_graph(analysis: Analysis) -> Iterator[Suspect]:
@@ -66,12 +71,19 @@ def _per_graph(analysis: Analysis) -> Iterator[Suspect]:
         sites = analysis.sites(root)
         deaths = [site for site in sites if site.effect is Effect.GRAPH_DEATH and _is_one_of_many(site)]
         for site in sites:
-            if not _is_wide(analysis, site) or not site.event.loops or len(site.event.stack) != 1:
+            loop = _own_loop(site.event)
+            if not _is_wide(analysis, site) or loop is None or releasing_frame(site.event) not in (0, None):
                 continue
             for death in deaths:
-                if death.event.loops[-1:] == site.event.loops[-1:] and len(death.event.stack) == 1:
-                    yield _suspect(analysis, root, site, None, death)
+                if death.event.loops[-1:] == (loop,) and len(death.event.stack) == 1:
+                    yield _suspect(analysis, root, site, [root.function], None, death)
                     break
+
+
+def _own_loop(event: Event) -> Frame | None:
+    """The innermost loop of the function itself around what happens."""
+    own = [loop for loop in event.loops if loop.function == event.stack[0].function]
+    return next((loop for loop in reversed(own) if loop.span.contains(event.stack[0].span)), None)
 
 
 def _is_one_of_many(site: Site) -> bool:
@@ -122,10 +134,16 @@ def _is_last_user(analysis: Analysis, site: Site) -> bool:
 
 
 def _is_flag(analysis: Analysis, event: Event, place: Place) -> bool:
+    """Whether a place says for good which of the objects one is: only its constructor sets it."""
     owner = analysis.project.functions[event.stack[0].function].owner
     if owner is None or len(place) != 2:
         return False
-    return any(t.name == "bool" for t in analysis.behaviors.field_types(owner, place[1]))
+    return any(t.name == "bool" for t in analysis.behaviors.field_types(owner, place[1])) and not any(
+        isinstance(node, b.Touches) and node.slot == (owner, place[1]) and node.how == "write"
+        for behavior in analysis.effectful.values()
+        if not behavior.function.endswith(".__init__")
+        for node in b.walk(behavior.node)
+    )
 
 
 def _others_live(analysis: Analysis, repetition: Repetition, method: str, release: Event) -> bool:
@@ -152,7 +170,12 @@ def _others_live(analysis: Analysis, repetition: Repetition, method: str, releas
 
 
 def _suspect(
-    analysis: Analysis, root: b.Behavior, site: Site, repetition: Repetition | None, death: Site | None = None
+    analysis: Analysis,
+    root: b.Behavior,
+    site: Site,
+    repeated_in: Sequence[str],
+    repetition: Repetition | None,
+    death: Site | None = None,
 ) -> Suspect:
     function = analysis.project.functions[root.function]
     module = function.module
@@ -178,6 +201,10 @@ def _suspect(
         "loop": loop,
         "scope": "class" if what and site.places and site.places[0][0].startswith("class:") else "process",
     }
+    try:
+        values["ways"] = described(descent(analysis, root.function, site.event, repeated_in))
+    except NotPartedError as error:
+        values["whole"] = str(error)
     return Suspect(
         "shared-release",
         module.source.path,
@@ -200,5 +227,17 @@ def confirm(suspect: Suspect, module: Module) -> Finding | None:
 
 
 def fix(finding: Finding, modules: Modules) -> Fix | None:
-    """None: to split a release from the teardown of one engine takes every caller's consent."""
-    return None
+    """Part the teardown of one engine at the release, and let who runs it for several do it in three rounds."""
+    from graphlint.codemod import PartingError, once_for_all
+
+    reason = finding.values.get("whole")
+    if reason is None:
+        if "ways" not in finding.values:
+            return None
+        try:
+            edits, conditions = once_for_all(finding.values["ways"], modules)
+        except PartingError as error:
+            reason = str(error)
+        else:
+            return Fix(_TITLE, Applicability.UNSAFE, edits, conditions)
+    return Fix(_TITLE, Applicability.SUGGEST, (), (f"this is left to the author: {reason}",))

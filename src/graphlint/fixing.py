@@ -238,7 +238,10 @@ def _attempt(
             return "the finding is still there after it"
     names = {finding.rule for finding in fixed}
     traded = {name for rule in every if rule.name in names for name in rule.trades_for}
-    more = [each for each in after.findings if has[_identity(each)] > had[_identity(each)]]
+    moved = _moved(report.findings, after.findings)
+    more = [
+        each for each in after.findings if has[_identity(each)] > had[_identity(each)] and _unplaced(each) not in moved
+    ]
     new = [each for each in more if each.rule not in traded]
     if not new:
         return _Attempt(inputs, after, applied)
@@ -251,6 +254,17 @@ def _attempt(
             return attempt
     row = after.sources[new[0].path].row(new[0].span.start)
     return f"it leads to {new[0].rule} at {new[0].path}:{row}: {new[0].message}"
+
+
+def _unplaced(finding: Finding) -> tuple[str, str, str]:
+    """A finding's identity wherever in its file it stands."""
+    return finding.rule, finding.path, finding.message
+
+
+def _moved(before: Iterable[Finding], after: Iterable[Finding]) -> frozenset[tuple[str, str, str]]:
+    """What is found no more often than before, though perhaps in another function: its code was moved there."""
+    had, has = Counter(map(_unplaced, before)), Counter(map(_unplaced, after))
+    return frozenset(unplaced for unplaced, count in has.items() if count <= had[unplaced])
 
 
 def _is_rule(finding: Finding, every: Sequence[Rule]) -> bool:

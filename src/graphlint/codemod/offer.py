@@ -6,8 +6,10 @@ from graphlint.codemod.arguments import takes_positional
 from graphlint.codemod.finding import confirmed
 from graphlint.codemod.moving import facing, meeting, swap, with_supply
 from graphlint.codemod.names import Reference, reference
+from graphlint.codemod.parting import PartingError
 from graphlint.codemod.reading import Uses, clash, comments, dotted, is_passive, is_pure, negated, overlap, uses
 from graphlint.codemod.rewrite import Rewrite, Rewrites
+from graphlint.codemod.splitting import once_for_all
 from graphlint.codemod.tree import Block, Loop, Module, Modules, NotParsedError, Tree, Unit, exclusive, units
 
 __all__ = [
@@ -16,6 +18,7 @@ __all__ = [
     "Module",
     "Modules",
     "NotParsedError",
+    "PartingError",
     "Reference",
     "Rewrite",
     "Rewrites",
@@ -33,6 +36,7 @@ __all__ = [
     "is_pure",
     "meeting",
     "negated",
+    "once_for_all",
     "overlap",
     "reference",
     "swap",

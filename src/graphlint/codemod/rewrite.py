@@ -153,6 +153,21 @@ class Rewrite:
         if len(body) == 1 and isinstance(anchor, cst.Pass):
             self._changes.deleted.add(anchor)
 
+    def place_after(self, unit: Unit, statements: Sequence[Statement]) -> None:
+        """Insert statements that are syntax already behind one: copies of what stands elsewhere."""
+        self._changes.after[unit] += self._placed(unit, statements)
+
+    def substitute(self, unit: Unit, new: Unit) -> None:
+        """Put another statement in the place of one; what else is asked for inside of it is lost."""
+        if isinstance(new, cst.BaseCompoundStatement):
+            (new,) = self._placed(unit, [new])  # type: ignore[assignment] # a compound statement stays one
+        self._changes.nodes[unit] = lambda _: new
+
+    def _placed(self, unit: Unit, statements: Sequence[Statement]) -> list[Statement]:
+        root = self.tree.root
+        fitter = Fitter(len(self._indentation(unit)), line_width(self.tree.whole), root.default_indent)
+        return [flush(statement.visit(fitter)) for statement in statements]  # type: ignore[arg-type]
+
     # --------------------------------------------------------------------------------------------------- expressions
 
     def replace(self, expression: cst.BaseExpression, text: str) -> None:
