@@ -150,3 +150,359 @@ def test_a_local_from_before_the_block(tmp_path: Path) -> None:
 
 def test_a_local_from_inside_the_block(tmp_path: Path) -> None:
     assert findings(tmp_path, RECORD.format(before="pass", inside=f"keep = {TEST}"), preview=True) == []
+
+
+# ------------------------------------------------------------------------------------------- where answers are kept
+
+POOL = """
+class Pool:
+    def __init__(self):
+        self.spare, self.mine = {}, []
+
+    def take(self, shape, fixed=False):
+        block = self.spare.pop(tuple(shape), None)
+        if block is None:
+            block = torch.empty(shape, device="cuda")
+        if fixed:
+            self.mine.append(block)
+        else:
+            self.spare[tuple(shape)] = block
+        return block
+"""
+
+RUNNER = """
+class Runner:
+    def __init__(self, layer):
+        self.layer = layer
+        self.graphs = {{}}
+        self.pool = Pool()
+
+    {prepare}
+
+    def record(self, x):
+        {before}
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            out = {inside}
+        self.graphs[x.shape[0]] = graph, out
+"""
+
+
+def runner(inside: str, before: str = "pass", prepare: str = "") -> str:
+    return POOL + RUNNER.format(inside=inside, before=before, prepare=prepare)
+
+
+HELPER = f"def room(self, x):\n        return self.pool.take(x.shape, {TEST})"
+KEEPERS = {
+    "what the block uses is made with the answer": runner(
+        "self.layer(x, work)", f"work = self.pool.take(x.shape, {TEST})"
+    ),
+    "a helper makes what the block uses": runner("self.layer(x, work)", "work = self.room(x)", HELPER),
+    "an attribute that the block uses": runner("self.layer(x, self.work)", "self.work = self.room(x)", HELPER),
+    "a test in the block": runner("self.layer(x, 1) if keep else 0", f"keep = {TEST}").replace(
+        "out = self.layer(x, 1) if keep else 0",
+        "out = self.layer(x)\n            if keep:\n                self.layer.keep(out)",
+    ),
+    "a class method": POOL
+    + f"""
+class Meta:
+    def __init__(self, rows):
+        self.rows = rows
+
+    @classmethod
+    def build(cls, pool, shape):
+        return cls(pool.take(shape, {TEST}))
+
+
+def record(graph, pool, layer, x):
+    meta = Meta.build(pool, x.shape)
+    with torch.cuda.graph(graph):
+        return layer(x, meta)
+""",
+    "a method that a constructor calls on another object": """
+class Layer:
+    def __init__(self, pool):
+        self.pool = pool
+        self.fixed = False
+
+    def set_up(self):
+        self.fixed = TEST
+
+    def __call__(self, x):
+        return self.pool.take(x.shape, self.fixed)
+
+
+class Runner:
+    def __init__(self, pool):
+        self.layer = Layer(pool)
+        self.layer.set_up()
+
+    def record(self, graph, x):
+        with torch.cuda.graph(graph):
+            return self.layer(x)
+""".replace("TEST", TEST),
+    "a class": f"class Layer:\n    fixed = {TEST}\n\n    def forward(self, pool, x):\n        return pool.take(x.shape, self.fixed)",
+    "a default of a dataclass": f"""
+from dataclasses import dataclass
+
+
+@dataclass
+class Meta:
+    rows: int
+    fixed: bool = {TEST}
+
+
+def forward(pool, meta):
+    return pool.take(meta.rows, meta.fixed)
+""",
+    "a dictionary": LAYER.format(kept=f'self.keep = {{"reserve": {TEST}}}'),
+    "the opposite": LAYER.format(kept=f"self.keep = not {TEST}"),
+    "a memoised function": f"""
+import functools
+
+
+@functools.lru_cache(maxsize=None)
+def recorded():
+    return {TEST}
+
+
+def forward(pool, x):
+    return pool.take(x.shape, recorded())
+""",
+    "a property that is computed once": f"""
+import functools
+
+
+class Layer:
+    @functools.cached_property
+    def fixed(self):
+        return {TEST}
+
+    def forward(self, pool, x):
+        return pool.take(x.shape, self.fixed)
+""",
+    "a function's own variable": f"""
+def make(pool):
+    fixed = {TEST}
+
+    def forward(x):
+        return pool.take(x.shape, fixed)
+
+    return forward
+
+
+class Runner:
+    def __init__(self, pool):
+        self.layer = make(pool)
+
+    def record(self, graph, x):
+        with torch.cuda.graph(graph):
+            return self.layer(x)
+""",
+    "a flag of whatever name that something hangs on": POOL
+    + f"""
+class Meta:
+    def __init__(self, pool, rows):
+        self.lengths = pool.take((rows,), {TEST})
+""",
+}
+
+
+@pytest.mark.parametrize("program", KEEPERS.values(), ids=list(KEEPERS))
+def test_an_answer_that_is_kept(tmp_path: Path, program: str) -> None:
+    assert len(findings(tmp_path, program)) == 1
+
+
+def test_a_factory_of_a_field_is_asked_while_the_object_is_built(tmp_path: Path) -> None:
+    body = """
+        from dataclasses import dataclass, field
+
+        @dataclass
+        class Meta:
+            rows: int
+            fixed: bool = field(default_factory=torch.cuda.is_current_stream_capturing)
+
+        def forward(pool, meta):
+            return pool.take(meta.rows, meta.fixed)
+        """
+    text = f"import torch\n\n\n{textwrap.dedent(body).strip()}\n"
+    (tmp_path / "program.py").write_text(text, encoding="utf-8")
+    (finding,) = check.check([str(tmp_path)], Settings(), registry.select([RULE])).findings
+    assert text[finding.span.start : finding.span.end] == "torch.cuda.is_current_stream_capturing"
+
+
+IN_TIME = {
+    "a property": LAYER.format(kept="pass") + f"\n    @property\n    def keep(self):\n        return {TEST}\n",
+    "what an object is for": runner("self.layer(x, work)", "work = self.pool.take(x.shape, True)"),
+    "an object that captured code makes": POOL
+    + f"""
+class Meta:
+    def __init__(self, pool, rows):
+        self.lengths = pool.take((rows,), {TEST})
+
+
+class Layer:
+    def __init__(self, pool):
+        self.pool = pool
+
+    def __call__(self, x):
+        return x + Meta(self.pool, x.shape[0]).lengths
+
+
+def record(graph, layer, x):
+    layer(x)
+    with torch.cuda.graph(graph):
+        return layer(x)
+""",
+    "a helper that captured code calls, and a warm-up before": runner(
+        "self.layer(x, self.room(x))", "self.layer(x, self.room(x))", HELPER
+    ),
+    "what the block does not use": runner("self.layer(x)", "spare = self.room(x)", HELPER),
+    "a parameter that only a refusal hangs on": f"""
+def check(recording, what):
+    if recording:
+        raise RuntimeError(what)
+
+
+class Layer:
+    def __init__(self, pool):
+        check({TEST}, "a layer")
+        self.pool = pool
+""",
+    "a flag for the time of the capture": LAYER.format(kept="self.keep = False")
+    + """
+    def record(self, graph, x):
+        self.keep = True
+        with torch.cuda.graph(graph):
+            self.forward(x)
+        self.keep = False
+""",
+    "a captured function's own variable": f"""
+class Layer:
+    def __call__(self, pool, x):
+        fixed = {TEST}
+
+        def take():
+            return pool.take(x.shape, fixed)
+
+        return take()
+
+
+def record(graph, pool, x):
+    layer = Layer()
+    with torch.cuda.graph(graph):
+        layer(pool, x)
+""",
+    "a function that nobody remembers": LAYER.format(kept="pass").replace("self.keep", "recorded()")
+    + f"\n\ndef recorded():\n    return {TEST}\n",
+}
+
+
+@pytest.mark.parametrize("program", IN_TIME.values(), ids=list(IN_TIME))
+def test_an_answer_that_is_asked_in_time(tmp_path: Path, program: str) -> None:
+    assert findings(tmp_path, program, preview=True) == []
+
+
+# -------------------------------------------------------------------------------------- programs after public threads
+
+ARENA = """
+class Arena:
+    def __init__(self):
+        self.blocks = {}
+
+    def lend(self, name, shape, own):
+        if own:
+            return torch.zeros(shape, device="cuda")
+        if (name, shape) not in self.blocks:
+            self.blocks[name, shape] = torch.zeros(shape, device="cuda")
+        return self.blocks[name, shape]
+"""
+
+METADATA = """
+import copy
+from dataclasses import dataclass
+
+
+@dataclass
+class Lengths:
+    arena: Arena
+    rows: int
+    is_recorded: bool = False
+
+    def __post_init__(self):
+        own = ASKED
+        self.lengths = self.arena.lend("lengths", (self.rows,), own)
+
+    def recorded(self):
+        copied = copy.copy(self)
+        copied.is_recorded = True
+        copied.__post_init__()
+        return copied
+
+
+def record(graph, layer, eager):
+    meta = eager.recorded()
+    with torch.cuda.graph(graph):
+        return layer(meta.lengths)
+"""
+
+PLAN = """
+class Indexer:
+    def __init__(self, arena, rows, for_graph: bool):
+        self.arena = arena
+        self.for_graph = for_graph
+        self.plan = None
+        self._plan(rows)
+
+    def _plan(self, rows):
+        self.plan = self._table(rows, own=ASKED)
+
+    def _table(self, rows, own):
+        return self.arena.lend("plan", (rows, 4), own)
+
+
+class Runner:
+    def __init__(self, arena, layer):
+        self.layer = layer
+        self.indexers = {rows: Indexer(arena, rows, True) for rows in (8, 16)}
+
+    def record(self, graph, rows):
+        with torch.cuda.graph(graph):
+            return self.layer(self.indexers[rows].plan)
+"""
+
+TWO_PASSES = """
+class Runner:
+    def __init__(self, arena: Arena, layer):
+        self.arena = arena
+        self.layer = layer
+        self.ready = {}
+        self.graphs = {}
+
+    def _prepare(self, rows):
+        self.ready[rows] = self.arena.lend("work", (rows, 64), own=ASKED)
+
+    def warm_up(self, sizes):
+        for rows in sizes:
+            self._prepare(rows)
+            self.layer(self.ready[rows])
+        for rows in sizes:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                self.layer(self.ready[rows])
+            self.graphs[rows] = graph
+"""
+
+THREADS = {
+    "NVIDIA/TensorRT-LLM#10393": (METADATA, "self.is_recorded"),
+    "NVIDIA/TensorRT-LLM#16291": (PLAN, "self.for_graph"),
+    "NVIDIA/TensorRT-LLM#16319": (TWO_PASSES, "True"),
+}
+"""Metadata that is copied for a graph and built again, a plan that metadata makes for itself, and inputs that a pass of
+warm-up prepares for the pass that captures; each with what took the place of the test."""
+
+
+@pytest.mark.parametrize(("program", "remedy"), THREADS.values(), ids=list(THREADS))
+def test_programs_after_public_threads(tmp_path: Path, program: str, remedy: str) -> None:
+    assert len(findings(tmp_path, ARENA + program.replace("ASKED", TEST))) == 1
+    assert findings(tmp_path, ARENA + program.replace("ASKED", remedy), preview=True) == []

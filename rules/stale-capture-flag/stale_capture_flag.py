@@ -4,7 +4,7 @@ The reported place is the test whose answer is kept. A suspect's values:
 
     flag       what keeps the answer, as the message names it
     when       when it is asked, as the message says it
-    reads      JSON: the places that use the answer later, each an object with path, function and span ([start, end]);
+    reads      JSON: the places that use the answer later, each an object with path and span ([start, end]);
                absent where asking there is no remedy
     keeps      [start, end] of the assignment that keeps the answer, to be removed; absent where there is none
     purpose    text that says what the object is for, to take the test's place; absent where there is no such field
@@ -16,10 +16,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeGuard
 
+from graphlint import behavior as b
 from graphlint import codemod, flow
 from graphlint.dependence import Called, Kept
 from graphlint.edits import Applicability, Fix
+from graphlint.effects import Effect
 from graphlint.facts import MODULE
 from graphlint.findings import Finding, Precision, Step, Suspect
 from graphlint.project import FunctionEntry
@@ -28,13 +31,15 @@ from graphlint.source import Span
 from graphlint.summaries import Analysis
 
 _CONSTRUCTORS = frozenset(("__init__", "__post_init__", "__new__", "__attrs_post_init__", "__init_subclass__"))
-_STEPS = re.compile(r"forward|__call__|step|run|execute|apply|replay|decode|prefill")
-"""Names of functions that run once a step, and so may run in a capture that nobody can see."""
 _FLAG = re.compile(r"captur|reserv|keep|retain|graph|hold|pin|persist")
-"""Words of parameters that take the answer."""
+"""Words of parameters of functions that are not among the files, and that take the answer."""
+_TELLS = frozenset(("debug", "info", "warning", "error", "exception", "log", "print", "bool", "str", "repr", "format"))
+"""Calls that only pass on, in words, what they are told."""
+_ADDS = frozenset(("append", "add", "insert", "setdefault", "appendleft"))
 _PURPOSE = re.compile(r"graph|captur")
 """Words of fields that say what an object is for."""
 _HIGHEST = 3
+_BUILT, _BEFORE = "when the object is built", "before the capture begins"
 
 
 def suspects(analysis: Analysis) -> Iterator[Suspect]:
@@ -59,12 +64,20 @@ class _Finder:
         """Suspects in every function that asks, or that is defined with a question for a default."""
         words = self._words()
         for entry in list(self.project.functions.values()):
-            if words.isdisjoint(entry.facts.words):
+            parent = self.project.functions[entry.parent] if entry.parent is not None else entry
+            if words.isdisjoint(entry.facts.words) and words.isdisjoint(parent.facts.words):
                 continue
-            for kept in self.dependences.reading(entry.name).kept:
+            found = self.dependences.reading(entry.name)
+            for kept in found.kept:
                 suspect = self._judged(entry, kept)
                 if suspect is not None:
                     yield suspect
+            if entry.memo is not None and (found.returns.capturing or found.returns.eager):
+                yield from self._remembered(entry)
+        modules = {m.name for m in self.project.modules.values() if any(w.encode() in m.source.content for w in words)}
+        for owner, each in self.project.classes.items():
+            if each.module.name in modules:
+                yield from self._in_class(owner)
 
     def _words(self) -> frozenset[str]:
         """Names by which a capture is asked for, those of the project's own wrappers included."""
@@ -83,6 +96,8 @@ class _Finder:
             return self._suspect(entry, kept, "a default", "where the function is defined", Precision.HIGH, {}, ())
         if kept.how == "captured":
             return self._before(entry, kept)
+        if kept.how == "closure":
+            return self._enclosed(entry, kept)
         if entry.facts.qualname == MODULE:
             if kept.slot is None:
                 return None
@@ -94,13 +109,13 @@ class _Finder:
         building = self._builds(entry, 0)
         if kept.how in ("attribute", "branch"):
             return self._kept_in_attribute(entry, kept, building=building)
-        return self._given(entry, kept) if building else None
+        return self._given(entry, kept) if building else self._given_before(entry, kept)
 
     def _builds(self, entry: FunctionEntry, depth: int) -> bool:
         """Whether a function runs only while an object is built."""
         if entry.facts.name in _CONSTRUCTORS:
             return True
-        if entry.owner is None or depth >= _HIGHEST or not entry.facts.name.startswith("_"):
+        if entry.owner is None or depth >= _HIGHEST:
             return False
         callers = [caller for caller, _ in self._calls(entry)]
         return bool(callers) and all(
@@ -129,19 +144,19 @@ class _Finder:
         if slot is None:
             return None
         readers = [reader for reader in self._readers(slot) if reader[0].name != entry.name]
-        if not readers or self._is_renewed(entry, slot) or self._is_context(entry):
+        if not readers or self._is_renewed(entry, slot) or self._is_context(entry.owner):
             return None
         me = f"{entry.facts.params[0].name}." if entry.facts.params and not slot[0].startswith("mod:") else ""
         flag = f"{me}{slot[1]}"
         if building:
             values = self._moved(entry, kept, readers) if kept.how == "attribute" else {}
-            precision = Precision.HIGH if not self._made_in_steps(entry) else Precision.LOW
-            return self._suspect(entry, kept, flag, "when the object is built", precision, values, readers)
+            precision = Precision.HIGH if not self._made_in_steps(entry.owner) else Precision.LOW
+            return self._suspect(entry, kept, flag, _BUILT, precision, values, readers)
         in_capture = [reader for reader in readers if reader[0].name in self.captured]
         if not in_capture or not self._prepares(entry):
             return None
         values = self._moved(entry, kept, readers) if kept.how == "attribute" else {}
-        return self._suspect(entry, kept, flag, "before the capture begins", Precision.MEDIUM, values, in_capture)
+        return self._suspect(entry, kept, flag, _BEFORE, Precision.MEDIUM, values, in_capture)
 
     def _written_in(self, entry: FunctionEntry, kept: Kept) -> list[tuple[str, str]]:
         """Attributes that a branch on the answer sets to a constant."""
@@ -158,49 +173,243 @@ class _Finder:
 
     def _given(self, entry: FunctionEntry, kept: Kept) -> Suspect | None:
         """An answer that a constructor passes on, for a flag."""
-        called = kept.call
-        if called is None or self._made_in_steps(entry) or self._is_context(entry):
-            return None
-        name = self._parameter(called, kept)
-        if name is None or not _FLAG.search(name):
+        called, flag = kept.call, self._flag(kept)
+        if called is None or flag is None or self._made_in_steps(entry.owner) or self._is_context(entry.owner):
             return None
         values: dict[str, str] = {}
         purpose = self._purpose(entry)
         if purpose is not None:
             values["purpose"] = purpose
-        source = entry.module.source
-        text = " ".join(source.text(kept.argument.span).split()) if kept.argument is not None else name
-        flag = text if text.isidentifier() else name
-        precision = Precision.HIGH if any(True for _ in self._sites(entry)) else Precision.MEDIUM
-        readers = [(entry, called.expr.span)]
-        return self._suspect(entry, kept, flag, "when the object is built", precision, values, readers)
+        precision = Precision.HIGH if any(True for _ in self._sites(entry.owner)) else Precision.MEDIUM
+        return self._suspect(entry, kept, flag, _BUILT, precision, values, [(entry, called.expr.span)])
 
-    def _parameter(self, called: Called, kept: Kept) -> str | None:
-        """The parameter that takes the answer, or the keyword by which it is given."""
-        expr = called.expr
-        for keyword, value in expr.keywords:
-            if value is kept.argument:
-                return keyword
-        for index, value in enumerate(expr.args):
-            if value is kept.argument:
-                function = self.project.functions.get(called.functions[0]) if called.functions else None
-                if function is None:
-                    return flow.last_name(value) or None
-                params = [p.name for p in function.facts.params if p.kind == "positional"]
-                index += function.kind in ("method", "classmethod", "property")
-                return params[index] if index < len(params) else None
-        return None
+    def _given_before(self, entry: FunctionEntry, kept: Kept) -> Suspect | None:
+        """An answer that goes into something which is made before a capture's block and used in it."""
+        called, flag = kept.call, self._flag(kept)
+        if called is None or flag is None:
+            return None
+        users = list(self._used_in_block(entry, called.expr.span, 0))
+        if not users:
+            return None
+        readers = [(entry, called.expr.span), *users]
+        return self._suspect(entry, kept, flag, _BEFORE, Precision.MEDIUM, {}, readers)
+
+    def _flag(self, kept: Kept) -> str | None:
+        """What takes the answer, as the message names it; None where nothing but a refusal hangs on it."""
+        called, argument = kept.call, kept.argument
+        if called is None or argument is None:
+            return None
+        text = argument.id if isinstance(argument, flow.Name) else ""
+        taker = self._taker(called)
+        if taker is None:  # nobody knows what it does with it: its words say
+            name = next((k for k, v in called.expr.keywords if v is argument), None) or flow.last_name(argument)
+            return (text or self._label(called, name, argument)) if _FLAG.search(name) else None
+        name = self._parameter(taker, called, argument)
+        if name is None or not (taker in self.project.classes or self._decides(taker, name, 0)):
+            return None
+        if taker in self.project.classes and not self._readers((taker, name)):
+            return None
+        return text or name
+
+    @staticmethod
+    def _label(called: Called, name: str, argument: flow.Expr) -> str:
+        return f"the flag for {flow.last_name(called.expr)}" if name == flow.last_name(argument) else name
+
+    def _taker(self, called: Called) -> str | None:
+        """The function of the project that is called, or the class without a constructor of its own."""
+        if called.functions:
+            return called.functions[0]
+        owner = next((name for name in sorted(called.names) if name in self.project.classes), None)
+        if owner is not None:
+            return self.project.method(owner, "__init__") or owner
+        sole = self.project.sole_method(flow.last_name(called.expr)) if not called.names else None
+        return sole[1] if sole is not None and isinstance(called.expr.callee, flow.Attr) else None
+
+    def _parameter(self, taker: str, called: Called, argument: flow.Expr) -> str | None:
+        """The parameter that takes an argument, or the field."""
+        keyword = next((k for k, v in called.expr.keywords if v is argument), None)
+        if keyword is not None or argument not in called.expr.args:
+            return keyword
+        index = called.expr.args.index(argument)
+        if taker in self.project.classes:
+            names = list(self.project.classes[taker].attributes)
+        else:
+            function = self.project.functions[taker]
+            names = [p.name for p in function.facts.params if p.kind == "positional"]
+            index += function.kind in ("method", "classmethod", "property")
+        return names[index] if index < len(names) else None
+
+    def _decides(self, function: str, name: str, depth: int) -> bool:
+        """Whether something other than a refusal hangs on a parameter: it is tested, kept, or passed on to who does."""
+        entry = self.project.functions[function]
+
+        def named(expr: flow.Expr | None) -> bool:
+            if expr is None:
+                return False
+            return (isinstance(expr, flow.Name) and expr.id == name) or any(map(named, flow.subexpressions(expr)))
+
+        for each in flow.statements(entry.lowered.flow):
+            match each:
+                case flow.Alt(test=test, then=then, other=other) if named(test):
+                    if any(side != flow.NOTHING and not _refuses(side) for side in (then, other)):
+                        return True
+                case flow.Bind(target=flow.Attr() | flow.Item(), value=value) if named(value):
+                    return True
+        if any(isinstance(expr, flow.Choice) and named(expr.test) for expr in flow.expressions(entry.lowered.flow)):
+            return True
+        for called in self.dependences.reading(function).calls:
+            given = [e for e in (*called.expr.args, *(v for _, v in called.expr.keywords)) if named(e)]
+            if not given or flow.last_name(called.expr) in _TELLS:
+                continue
+            taker = self._taker(called)
+            if taker is None or taker in self.project.classes or depth >= _HIGHEST:
+                return True
+            inner = (self._parameter(taker, called, expr) for expr in given)
+            if any(each is not None and self._decides(taker, each, depth + 1) for each in inner):
+                return True
+        return False
+
+    def _used_in_block(self, entry: FunctionEntry, span: Span, depth: int) -> Iterator[tuple[FunctionEntry, Span]]:
+        """Where the block of a capture uses what an expression gives, in this function or in one that calls it."""
+        for target in self._targets_of(entry, span):
+            name = flow.last_name(target)
+            if isinstance(target, flow.Attr) and entry.owner is not None:
+                yield from (reader for reader in self._readers((entry.owner, name)) if self._is_in_block(*reader))
+                continue
+            yield from self._recorded(entry, target)
+            for block in self._blocks(entry):
+                if _within(block, span):
+                    continue
+                yield from (
+                    (entry, expr.span)
+                    for expr in flow.expressions(block.body)
+                    if isinstance(expr, flow.Name) and expr.id == name
+                )
+        if depth < _HIGHEST and entry.name not in self.captured and entry.facts.name not in _CONSTRUCTORS:
+            for caller, called in self._calls(entry):
+                if not called.captured:
+                    yield from self._used_in_block(caller, called.expr.span, depth + 1)
+
+    def _recorded(self, entry: FunctionEntry, given: flow.Expr) -> Iterator[tuple[FunctionEntry, Span]]:
+        """Where a function gives something to another one that uses it in the block of a capture."""
+        for called in self.dependences.reading(entry.name).calls:
+            for argument in (*called.expr.args, *(value for _, value in called.expr.keywords)):
+                same = isinstance(given, flow.Name) and isinstance(argument, flow.Name) and argument.id == given.id
+                if not same and argument is not given:
+                    continue
+                for name in called.functions:
+                    function = self.project.functions[name]
+                    param = self._parameter(name, called, argument)
+                    used = (e for block in self._blocks(function) for e in flow.expressions(block.body))
+                    if any(isinstance(e, flow.Name) and e.id == param for e in used):
+                        yield entry, argument.span
+
+    def _is_in_block(self, entry: FunctionEntry, span: Span) -> bool:
+        """Whether an expression runs in a capture."""
+        return entry.name in self.captured or any(_within(block, span) for block in self._blocks(entry))
+
+    def _targets_of(self, entry: FunctionEntry, span: Span) -> Iterator[flow.Name | flow.Attr]:
+        """Variables and attributes that a function gives a value which an expression is part of, or puts it into."""
+        for bind in flow.statements(entry.lowered.flow):
+            if isinstance(bind, flow.Bind) and bind.value is not None and bind.span.contains(span):
+                target = bind.target
+                while isinstance(target, flow.Item):
+                    target = target.base
+                if isinstance(target, flow.Name | flow.Attr):
+                    yield target
+
+    def _blocks(self, entry: FunctionEntry) -> Iterator[flow.Scope]:
+        """The blocks of captures in a function."""
+        built = self.behaviors.built(entry.name)
+        begun = [
+            node.span
+            for node in (b.walk(built.node) if built is not None else ())
+            if isinstance(node, b.Happens) and node.effect is Effect.CAPTURE
+        ]
+        for scope in flow.statements(entry.lowered.flow) if begun else ():
+            if isinstance(scope, flow.Scope) and any(scope.span.contains(span) for span in begun):
+                yield scope
+
+    def _enclosed(self, entry: FunctionEntry, kept: Kept) -> Suspect | None:
+        """An answer in a variable of the function that makes another one, which runs later."""
+        parent = self.project.functions[entry.parent] if entry.parent is not None else None
+        if parent is None or kept.argument is None or parent.name in self.captured or entry.name not in self.captured:
+            return None
+        name = flow.last_name(kept.argument)
+        when = f"when {entry.facts.name.partition('@')[0]} is made"
+        return self._suspect(parent, kept, name, when, Precision.MEDIUM, {}, [(entry, kept.argument.span)])
+
+    def _remembered(self, entry: FunctionEntry) -> Iterator[Suspect]:
+        """An answer that a decorator keeps."""
+        asked = (each for each in self.dependences.reading(entry.name).calls if not each.expr.args)
+        spans = (e.expr.span for e in asked if self.dependences.value(entry.name, e.expr).capturing)
+        span = next(spans, None)
+        if entry.memo == "property" and entry.owner is not None:
+            readers = self._readers((entry.owner, entry.facts.name))
+            flag = f"{entry.facts.params[0].name}.{entry.facts.name}"
+        else:
+            readers = [(caller, called.expr.span) for caller, called in self._calls(entry)]
+            flag = f"{entry.facts.name}()"
+        if span is not None and readers:
+            when = "once and remembered"
+            yield self._suspect(entry, Kept("memo", span), flag, when, Precision.MEDIUM, {}, readers)
+
+    def _in_class(self, owner: str) -> Iterator[Suspect]:
+        """An answer that a class's body asks for: once for all objects, or for each as it is built."""
+        each = self.project.classes[owner]
+        body = f"{each.module.name}.{MODULE}"
+        for attribute in each.attributes.values():
+            value = attribute.value
+            if value is None or body not in self.project.functions:
+                continue
+            factory = next((v for k, v in value.keywords if k == "default_factory"), None) if _is_field(value) else None
+            if factory is not None:
+                made = flow.Call(factory, (), (), factory.span)
+                if not self._asks(body, made) or any(site.name in self.captured for site in self._sites(owner)):
+                    continue
+                when, precision = _BUILT, Precision.LOW if self._made_in_steps(owner) else Precision.HIGH
+                asked = factory.span
+            elif self._asks(body, value):
+                when, precision, asked = "when the class is defined", Precision.HIGH, value.span
+            else:
+                continue
+            readers = self._readers((owner, attribute.name))
+            if readers:
+                entry = self.project.functions[body]
+                kept = Kept("class", asked)
+                yield self._suspect(entry, kept, attribute.name, when, precision, {}, readers, each.facts.span)
+
+    def _asks(self, function: str, expr: flow.Expr) -> bool:
+        value = self.dependences.value(function, expr)
+        return value.capturing or value.eager
 
     def _before(self, entry: FunctionEntry, kept: Kept) -> Suspect | None:
         """An answer that was asked before a capture's block and is used in it."""
-        if kept.argument is None or kept.call is None:
+        if not isinstance(kept.argument, flow.Name):
             return None
-        name = flow.last_name(kept.argument)
-        module = entry.module.source
-        reads = [{"path": module.path, "function": list(entry.facts.span), "span": list(kept.argument.span)}]
+        path, name = entry.module.source.path, kept.argument.id
+        early = [
+            each.argument.span
+            for each in self.dependences.reading(entry.name).kept
+            if each.how == "captured" and each.span == kept.span and each.argument is not None
+        ]
+        reads = [{"path": path, "span": list(span)} for span in dict.fromkeys(early)]
         values = {"reads": json.dumps(reads)}
-        readers = [(entry, kept.call.expr.span)]
-        return self._suspect(entry, kept, name, "before the capture begins", Precision.HIGH, values, readers)
+        binds = [
+            each
+            for each in flow.statements(entry.lowered.flow)
+            if isinstance(each, flow.Bind) and isinstance(each.target, flow.Name) and each.target.id == name
+        ]
+        everywhere = {e.span for e in flow.expressions(entry.lowered.flow) if isinstance(e, flow.Name) and e.id == name}
+        if len(binds) == 1 and binds[0].value is not None:
+            if binds[0].value.span != kept.span:
+                values = {}
+            elif everywhere == {binds[0].target.span, *early}:
+                values["keeps"] = json.dumps(list(binds[0].span))
+        else:
+            values = {}
+        readers = [(entry, span) for span in dict.fromkeys(early)]
+        return self._suspect(entry, kept, name, _BEFORE, Precision.HIGH, values, readers)
 
     # -------------------------------------------------------------------------------------------------------- evidence
 
@@ -237,11 +446,11 @@ class _Finder:
             return not (is_self and entry.owner is not None and owner not in self.project.mro(entry.owner))
         return any(owner in self.project.mro(each) or each in self.project.mro(owner) for each in types)
 
-    def _sites(self, entry: FunctionEntry) -> Iterator[FunctionEntry]:
-        """Functions that make an object of the class that a function belongs to."""
-        if entry.owner is None:
+    def _sites(self, owner: str | None) -> Iterator[FunctionEntry]:
+        """Functions that make an object of a class."""
+        if owner is None:
             return
-        short = entry.owner.rpartition(".")[2]
+        short = owner.rpartition(".")[2]
         for caller in self.behaviors.functions_with(short):
             if any(
                 isinstance(expr, flow.Call) and flow.last_name(expr) == short
@@ -255,28 +464,46 @@ class _Finder:
         if owner not in self.project.classes:
             return False
         bound = self.behaviors.field_bindings(owner).get(name, ())
-        return any(function.name != entry.name and how == "set" for function, _, how in bound)
+        others = (each for each, _, how in bound if each.name != entry.name and how == "set")
+        return any(each.facts.name not in _CONSTRUCTORS for each in others)
 
-    def _is_context(self, entry: FunctionEntry) -> bool:
+    def _is_context(self, owner: str | None) -> bool:
         """Whether the object is made where it is used: `with Collected(...):` may well stand in a capture."""
-        return entry.owner is not None and self.project.method(entry.owner, "__enter__") is not None
+        return owner is not None and self.project.method(owner, "__enter__") is not None
 
     def _prepares(self, entry: FunctionEntry) -> bool:
-        """Whether a function that captures calls it before, and nobody calls it in a capture."""
+        """Whether it is called where an object is built, or by a function that captures, and never in a capture."""
         found = False
         for caller, called in self._calls(entry):
-            if called.captured:
+            if called.captured or caller.name in self.captured:
                 return False
-            found |= any(each.captured for each in self.dependences.reading(caller.name).calls)
+            found |= self._builds(caller, 0) or any(True for _ in self._blocks(caller))
         return found
 
-    def _made_in_steps(self, entry: FunctionEntry) -> bool:
-        """Whether the object is made in what runs once a step, which a capture may run that is not seen."""
-        sites = [site for site in self._sites(entry) if site.facts.qualname != MODULE]
-        if not sites:
-            return False
-        captures = bool(self.captured)
-        return any(_STEPS.search(site.facts.name) and (site.name in self.captured or not captures) for site in sites)
+    def _made_in_steps(self, owner: str | None) -> bool:
+        """Whether everybody who makes an object makes it for one call, which may well run in a capture."""
+        sites = [site for site in self._sites(owner) if site.facts.qualname != MODULE]
+        return bool(sites) and all(self._is_for_one_call(site, owner) for site in sites)
+
+    def _is_for_one_call(self, site: FunctionEntry, owner: str | None) -> bool:
+        """Whether what a function makes of a class is nobody else's when it ends, and not used in a capture of its own."""
+        short = (owner or "").rpartition(".")[2]
+        for each in flow.statements(site.lowered.flow):
+            match each:
+                case flow.Bind(target=flow.Attr() | flow.Item(), value=value) if value is not None:
+                    kept = _makes(value, short)
+                case flow.Bind(value=value, span=span) if value is not None and _makes(value, short):
+                    kept = any(True for _ in self._used_in_block(site, span, _HIGHEST))
+                case flow.Exit(kind="return", value=value) if value is not None:
+                    kept = _makes(value, short) and flow.last_name(value) == short
+                case flow.Eval(value=flow.Call(callee=flow.Attr(name=name)) as call):
+                    kept = name in _ADDS and _makes(call, short)
+                case _:
+                    kept = False
+            if kept:
+                return False
+        made = (e for e in flow.expressions(site.lowered.flow) if isinstance(e, flow.Call) and _makes(e, short))
+        return not any(flow.last_name(e) == short and any(True for _ in self._recorded(site, e)) for e in made)
 
     # ---------------------------------------------------------------------------------------------- for the rewrite
 
@@ -291,10 +518,7 @@ class _Finder:
             return {}
         if any(self._builds(reader, 0) or not self._is_sure(reader, span, entry.owner) for reader, span in readers):
             return {}
-        reads = [
-            {"path": reader.module.source.path, "function": list(reader.facts.span), "span": list(span)}
-            for reader, span in readers
-        ]
+        reads = [{"path": reader.module.source.path, "span": list(span)} for reader, span in readers]
         return {"reads": json.dumps(reads), "keeps": json.dumps(list(binds[0].span))}
 
     def _is_sure(self, entry: FunctionEntry, span: Span, owner: str | None) -> bool:
@@ -316,17 +540,29 @@ class _Finder:
         if entry.owner is None or not entry.facts.params:
             return None
         me = entry.facts.params[0].name
-        fields = {
-            attribute.name
+        found = {
+            attribute.name: f"{me}.{attribute.name}"
             for each in self.project.mro(entry.owner)
             if each in self.project.classes
             for attribute in self.project.classes[each].attributes.values()
-            if _PURPOSE.search(attribute.name) and _is_bool(attribute.annotation)
+            if _is_bool(attribute.annotation)
+        } or {p.name: p.name for p in entry.facts.params if _is_bool(p.annotation)}
+        given = self._set_for_captures(entry.owner) & found.keys()
+        names = given or {name for name in found if _PURPOSE.search(name)}
+        return found[names.pop()] if len(names) == 1 else None
+
+    def _set_for_captures(self, owner: str) -> set[str]:
+        """Keywords that are true for the objects of a class which functions with a capture make."""
+        short = owner.rpartition(".")[2]
+        return {
+            name
+            for site in self._sites(owner)
+            if any(True for _ in self._blocks(site))
+            for expr in flow.expressions(site.lowered.flow)
+            if isinstance(expr, flow.Call) and flow.last_name(expr) == short
+            for name, value in expr.keywords
+            if name is not None and isinstance(value, flow.Lit) and value.value is True
         }
-        if len(fields) == 1:
-            return f"{me}.{fields.pop()}"
-        params = [p.name for p in entry.facts.params if _PURPOSE.search(p.name) and _is_bool(p.annotation)]
-        return params[0] if len(params) == 1 else None
 
     def _test(self, entry: FunctionEntry, kept: Kept) -> str:
         """Qualified name of the test that is asked."""
@@ -348,6 +584,7 @@ class _Finder:
         precision: Precision,
         values: Mapping[str, str],
         readers: Sequence[tuple[FunctionEntry, Span]],
+        within: Span | None = None,
     ) -> Suspect:
         source = entry.module.source
         steps = [Step(source.path, kept.span, "is_capturing", f"the capture is asked for {when}: {flag}")]
@@ -361,13 +598,36 @@ class _Finder:
         return Suspect(
             "stale-capture-flag",
             source.path,
-            function.facts.span,
+            within or function.facts.span,
             kept.span,
             tuple(steps),
             {**values, "flag": flag, "when": when, "test": self._test(entry, kept)},
             None,
             precision,
         )
+
+
+def _is_field(value: flow.Expr) -> TypeGuard[flow.Call]:
+    return isinstance(value, flow.Call) and flow.last_name(value) == "field"
+
+
+def _within(block: flow.Scope, span: Span) -> bool:
+    """Whether an expression stands in a block, and not in its header."""
+    return block.span.contains(span) and not block.context.span.contains(span)
+
+
+def _makes(expr: flow.Expr, short: str) -> bool:
+    """Whether an expression holds a call of this name."""
+    return (isinstance(expr, flow.Call) and flow.last_name(expr) == short) or any(
+        _makes(inner, short) for inner in flow.subexpressions(expr)
+    )
+
+
+def _refuses(body: flow.Flow) -> bool:
+    """Whether a flow ends in a raise, whatever else it does before."""
+    if isinstance(body, flow.Seq):
+        return bool(body.items) and _refuses(body.items[-1])
+    return isinstance(body, flow.Exit) and body.kind == "raise"
 
 
 def _is_bool(annotation: flow.Expr | None) -> bool:

@@ -316,6 +316,8 @@ class _Reader:
         self.eager = eager
         if test.capturing and _acts(alt.then):
             self.result.kept.append(Kept("branch", self.asked(alt.test)))
+        if self.captures and (test.capturing or test.eager):
+            self._keeps_early(alt.test)
         if (leaves[0] and test.capturing) or (leaves[1] and test.eager):
             self.eager = True  # for the rest of the block that this stands in
         if leaves == [True, False]:
@@ -425,7 +427,7 @@ class _Reader:
         """Give a target a value."""
         match target:
             case flow.Name(id=name):
-                if value.capturing and expr is not None:
+                if (value.capturing or value.eager) and expr is not None:
                     self.asked_at[name] = self.asked(expr)
                     self.before.discard(name)
                     if not self.captures:
@@ -480,8 +482,20 @@ class _Reader:
         )
 
     def keep(self, how: str, value: Dependent, expr: Expr | None, slot: Slot | None = None) -> None:
-        if value.capturing and expr is not None and not value.is_function:
+        if expr is None or value.is_function:
+            return
+        if value.capturing or value.eager:
             self.result.kept.append(Kept(how, self.asked(expr), slot))
+        elif isinstance(expr, flow.Group):
+            for item in expr.items:
+                self.keep(how, self.value(item), item, slot)
+
+    def _keeps_early(self, expr: Expr) -> None:
+        """Note the answers in an expression that were asked for before the block of a capture that it stands in."""
+        if isinstance(expr, flow.Name) and expr.id in self.before:
+            self.result.kept.append(Kept("captured", self.asked(expr), argument=expr))
+        for inner in flow.subexpressions(expr) if isinstance(expr, flow.Op) else ():
+            self._keeps_early(inner)
 
     def asked(self, expr: Expr) -> Span:
         """Where the capture test stands that an expression's value comes from."""
@@ -897,10 +911,18 @@ class _Reader:
         for arg, value in (*zip(expr.args, called.args, strict=False), *keywords):
             if not value.capturing or value.is_function:
                 continue
-            if not called.captured:
+            if isinstance(arg, flow.Name) and (asked := self._outer(arg.id)) is not None:
+                self.result.kept.append(Kept("closure", asked, None, called, arg))
+            elif not called.captured:
                 self.result.kept.append(Kept("argument", self.asked(arg), None, called, arg))
-            elif isinstance(arg, flow.Name) and arg.id in self.before:
-                self.result.kept.append(Kept("captured", self.asked(arg), None, called, arg))
+            else:
+                self._keeps_early(arg)
+
+    def _outer(self, name: str) -> Span | None:
+        """Where the function around this one asked for the answer that a variable of its own holds."""
+        if name in self.env or self.parent is None:
+            return None
+        return self.parent.asked_at.get(name)
 
     def canonical(self, names: Iterable[str]) -> frozenset[str]:
         return frozenset(map(self.all.vocabulary.canonical, names))
