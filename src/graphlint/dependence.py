@@ -13,7 +13,7 @@ holds `rows // 64` does not hold `rows`. In a nested function a place of the par
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -51,6 +51,39 @@ UNKNOWN: Ingredient = ("?",)
 """Stands for what a computation that nobody can look into may read besides its arguments."""
 
 NO_SOURCES: frozenset[Ingredient] = frozenset()
+
+_MOST = 64
+"""Sources of one value that are told apart: of more, nobody could say what a key lacks."""
+
+
+def lossy(text: str, of: frozenset[Ingredient], slots: frozenset[Slot] = frozenset()) -> frozenset[Ingredient]:
+    """The source of what a computation makes of others, which keeps only part of them.
+
+    Two computations in each other are told apart; what lies deeper counts as if they read it themselves. Arithmetic
+    that goes on for a hundred lines would be a tree of a hundred levels otherwise.
+    """
+    if not of:
+        return NO_SOURCES
+    shallow: set[Ingredient] = set()
+    for source in of:
+        if isinstance(source, Lossy) and any(isinstance(each, Lossy) for each in source.of):
+            source = source._replace(of=frozenset(_leaves(source.of)))
+        shallow.add(source)
+    return frozenset((Lossy(text, bounded(shallow), slots),))
+
+
+def bounded(sources: Iterable[Ingredient]) -> frozenset[Ingredient]:
+    """The sources, or `UNKNOWN` where there are too many."""
+    result = frozenset(sources)
+    return result if len(result) <= _MOST else frozenset((UNKNOWN,))
+
+
+def _leaves(sources: Iterable[Ingredient]) -> Iterator[Ingredient]:
+    for source in sources:
+        if isinstance(source, Lossy):
+            yield from _leaves(source.of)
+        else:
+            yield source
 
 
 class Memory(NamedTuple):
@@ -139,7 +172,7 @@ def union(dependences: Sequence[Dependent]) -> Dependent:
     literals = [each.literal for each in dependences]
     return Dependent(
         None,
-        frozenset().union(*(each.sources for each in dependences)),
+        bounded(frozenset().union(*(each.sources for each in dependences))),
         frozenset().union(*(each.held for each in dependences)),
         frozenset().union(*(each.memory for each in dependences)),
         frozenset().union(*(each.names for each in dependences)),
@@ -293,19 +326,25 @@ class Rebase:
         self.bindings = bindings
         self.nested = nested
         self.devices = devices
+        self._known: dict[tuple[Ingredient, str], frozenset[Ingredient]] = {}
 
     def sources(self, sources: Iterable[Ingredient], aspect: str = "") -> frozenset[Ingredient]:
         """Sources of a value, or of its shape, dtype or device where it is memory that the caller allocates."""
         result: set[Ingredient] = set()
         for source in sources:
             result |= self.source(source, aspect)
-        return frozenset(result)
+        return bounded(result)
 
     def source(self, source: Ingredient, aspect: str = "") -> frozenset[Ingredient]:
         """What one source is made from; nothing where a constant is given for it."""
+        known = self._known.get((source, aspect))
+        if known is None:
+            known = self._known[source, aspect] = self._source(source, aspect)
+        return known
+
+    def _source(self, source: Ingredient, aspect: str) -> frozenset[Ingredient]:
         if isinstance(source, Lossy):
-            inner = self.sources(source.of)
-            return frozenset((source._replace(of=inner),)) if inner else NO_SOURCES
+            return lossy(source.text, self.sources(source.of), source.slots)
         root = source[0]
         if source == CURRENT and self.devices:
             return self.devices
@@ -469,7 +508,7 @@ def aspect(dependent: Dependent | None, name: str) -> frozenset[Ingredient]:
 
 def sources_of(dependences: Iterable[Dependent]) -> frozenset[Ingredient]:
     """Sources of all of them."""
-    return frozenset().union(*(each.sources for each in dependences))
+    return bounded(frozenset().union(*(each.sources for each in dependences)))
 
 
 def derived(held: Iterable[Held]) -> frozenset[Held]:

@@ -29,7 +29,6 @@ from graphlint.dependence import (
     Ingredient,
     Kept,
     Look,
-    Lossy,
     Memory,
     Put,
     Reading,
@@ -40,6 +39,7 @@ from graphlint.dependence import (
     element,
     extended,
     lifted,
+    lossy,
     lowered,
     shared_kind,
     sources_of,
@@ -542,16 +542,16 @@ class _Reader:
         values = [self.value(operand) for operand in operands]
         sources = frozenset().union(*(value.sources for value in values))
         slots = frozenset(held.slot for value in values for held in value.held)
-        lossy = frozenset[Ingredient]((Lossy(self.text(expr), sources, slots),)) if sources else NO_SOURCES
+        partial = lossy(self.text(expr), sources, slots)
         if any(isinstance(each, flow.Lit) and each.value is None for each in operands):
             chosen = frozenset().union(*(value.chosen for value in values))
-            return Dependent(sources=lossy, asks=chosen)
+            return Dependent(sources=partial, asks=chosen)
         asks = set[Ask]().union(*(value.asks for value in values))
         for index, value in enumerate(values):
             others = frozenset().union(*(each.sources for i, each in enumerate(values) if i != index))
             asks |= {Ask(held.slot, others, op in ("==", "!=", "is", "is not")) for held in value.held}
         capturing = len(operands) == 2 and values[0].capturing and isinstance(operands[1], flow.Lit)
-        return Dependent(sources=lossy, asks=frozenset(asks), capturing=capturing and operands[1].value is True)  # type: ignore[union-attr]
+        return Dependent(sources=partial, asks=frozenset(asks), capturing=capturing and operands[1].value is True)  # type: ignore[union-attr]
 
     # --------------------------------------------------------------------------------------------------- values
 
@@ -597,7 +597,7 @@ class _Reader:
                 sources = self.value(key).sources
                 for held in self.value(container).held:
                     self.look(held, sources, expr.span, key)
-                return Dependent(sources=frozenset((Lossy(self.text(expr), sources),)) if sources else NO_SOURCES)
+                return Dependent(sources=lossy(self.text(expr), sources))
             case flow.Op(op=op, operands=operands) if op in _COMPARES:
                 return self.compared(op, operands, expr)
             case flow.Op(op=op, operands=operands):
@@ -634,7 +634,7 @@ class _Reader:
         sources = result.sources
         is_format = op == "%" and isinstance(values[0].literal, str)
         if sources and (op in _LOSSY or (op == "%" and not is_format)):
-            sources = frozenset((Lossy(self.text(expr), sources),))
+            sources = lossy(self.text(expr), sources)
         return Dependent(sources=sources, held=derived(result.held), memory=result.memory, asks=result.asks)
 
     def variable(self, name: str) -> Dependent:
@@ -731,7 +731,7 @@ class _Reader:
             return replace(value, sources=aspect(value, word), memory=frozenset())
         callee = expr.callee if isinstance(expr, flow.Call) else expr
         slots = frozenset(held.slot for held in value.held)
-        return replace(value, sources=frozenset((Lossy(self.text(callee), value.sources, slots),)))
+        return replace(value, sources=lossy(self.text(callee), value.sources, slots))
 
     def _is_variable(self, dotted: str) -> bool:
         module, _, name = dotted.rpartition(".")
