@@ -451,7 +451,10 @@ class _Lowering:
     def with_(self, node: ast.With | ast.AsyncWith, out: list[Flow]) -> None:
         body, span = self.block(node.body), self.span(node)
         for item in reversed(node.items):
-            body = flow.Scope(self.expression(item.context_expr), self.optional(item.optional_vars), body, span)
+            context, target = self.expression(item.context_expr), self.optional(item.optional_vars)
+            if isinstance(target, flow.Name) and flow.last_name(context) in _STACKS:
+                body = flow.stacked(body, target.id)
+            body = flow.Scope(context, target, body, span)
         out.append(body)
 
     def try_(self, node: Any, out: list[Flow]) -> None:
@@ -620,6 +623,7 @@ _STATEMENTS: dict[type[ast.AST], Callable[[_Lowering, Any, list[Flow]], None]] =
 if hasattr(ast, "TryStar"):
     _STATEMENTS[ast.TryStar] = _Lowering.try_
 
+_STACKS = frozenset(("ExitStack", "AsyncExitStack"))
 _EXPRESSIONS: dict[type[ast.AST], Callable[[_Lowering, Any], Expr]] = {
     ast.Name: _Lowering.name,
     ast.Attribute: _Lowering.attribute,

@@ -293,6 +293,54 @@ def expressions(flow: Flow) -> Iterator[Expr]:
             stack += subexpressions(expr)
 
 
+def stacked(body: Flow, stack: str) -> Flow:
+    """The body of a `with ExitStack() as stack` with what it enters and registers written as nested blocks.
+
+    What runs after `stack.enter_context(manager)` runs inside that manager; what `stack.callback(f)` registers runs when
+    the rest has run, the last one first. A context that is entered on one branch counts as entered.
+    """
+    items = body.items if isinstance(body, Seq) else (body,)
+    for at, item in enumerate(items):
+        before, rest = items[:at], Seq(items[at + 1 :])
+        if isinstance(item, Alt) and (entered := next(_entries(item, stack), None)) is not None:
+            branch = Alt(item.test, _without(item.then, entered), _without(item.other, entered), item.span)
+            return Seq((*before, branch, stacked(Seq((entered, *rest.items)), stack)))
+        call = _stack_call(item, stack)
+        if call is None or not isinstance(call.callee, Attr):
+            continue
+        first, *others = call.args
+        if call.callee.name.startswith("enter"):
+            target = item.target if isinstance(item, Bind) else None
+            return Seq((*before, Scope(first, target, stacked(rest, stack), call.span)))
+        last = Eval(Call(first, tuple(others), call.keywords, call.span), call.span)
+        return Seq((*before, Try(stacked(rest, stack), (), NOTHING, last, call.span)))
+    return body
+
+
+def _entries(branch: Alt, stack: str) -> Iterator[Flow]:
+    """Statements of a branch that enter a context."""
+    for block in (branch.then, branch.other):
+        for item in block.items if isinstance(block, Seq) else (block,):
+            if _stack_call(item, stack) is not None:
+                yield item
+
+
+def _without(block: Flow, statement: Flow) -> Flow:
+    items = block.items if isinstance(block, Seq) else (block,)
+    return Seq(tuple(item for item in items if item is not statement))
+
+
+def _stack_call(item: Flow, stack: str) -> Call | None:
+    """The call of a statement that enters a context by a stack, or registers a function with it."""
+    value = item.value if isinstance(item, Eval | Bind) else None
+    if isinstance(value, Op) and value.op == "await":
+        value = value.operands[0]
+    match value:
+        case Call(callee=Attr(base=Name(id=name), name=method), args=(_, *_)) if name == stack and method in _STACKED:
+            return value
+    return None
+
+
 def last_name(expr: Expr) -> str:
     """The last word of a name or an attribute, or of the callee of a call."""
     match expr:
@@ -303,4 +351,5 @@ def last_name(expr: Expr) -> str:
     return ""
 
 
+_STACKED = frozenset(("enter_context", "enter_async_context", "callback", "push_async_callback"))
 _EXPRESSIONS = get_args(Expr)

@@ -38,7 +38,7 @@ _FEW_FUNCTIONS = 1_500
 """Up to this many functions, all are built."""
 
 _GIVES_UP = frozenset(("drop", "clear", "pop"))
-_MATTERS = frozenset(("graph", "pool", "captured", "tensor", "mempool", "fresh"))
+_MATTERS = frozenset(("graph", "pool", "captured", "tensor", "mempool", "fresh", "memory"))
 _MEMORY = frozenset(("captured", "tensor", "declared", "mempool", "memory"))
 
 
@@ -169,6 +169,8 @@ class Analysis:
                 found.append(Effect.GRAPH_DEATH)
             if held & {"captured", "tensor"}:
                 found.append(Effect.WS_REPLACE if "tensor" in node.tags else Effect.WS_RELEASE)
+            elif "memory" in held and "graph" not in held and _is_shared(event.places) and "tensor" not in node.tags:
+                found.append(Effect.WS_RELEASE)  # the process lets go of an object, and of the memory that it owns
             if "pool" in held and node.how != "clear":
                 found.append(Effect.POOL_RETIRE)
             if "tensor" not in node.tags and self.is_cache(node.slot):
@@ -504,6 +506,19 @@ class Analysis:
         """Places that keep memory allocated while a stream is being captured."""
         return frozenset(slot for slots in self._kept_in_capture.values() for slot in slots)
 
+    def keeps_captured(self, slot: Slot | None) -> bool:
+        """Whether a place holds an object that keeps memory allocated while a stream is being captured."""
+        if slot is None:
+            return False
+        owner, name = slot
+        if owner.startswith("mod:"):
+            types = self.behaviors.variable_types(f"{owner[4:]}.{name}")
+        else:
+            types = self.behaviors.field_types(owner, name) if owner in self.project.classes else ()
+        notes = self.behaviors.slots.get(slot)
+        classes = {t.name for t in _flat(types)} | (notes.types if notes is not None else set())
+        return any(kept[0] in classes for kept in self.captured_slots)
+
     @cached_property
     def _kept_in_capture(self) -> Mapping[str, Mapping[Slot, Place]]:
         """By key of a behavior that captured code calls: where it keeps memory that it allocates then."""
@@ -603,6 +618,11 @@ def _acts(node: Node) -> bool:
     return any(isinstance(each, b.Happens | b.Touches | b.Calls | b.Yields) for each in b.walk(node)) or any(
         isinstance(each, b.Leaves) and each.kind in ("return", "raise") for each in b.walk(node)
     )
+
+
+def _is_shared(places: Sequence[Place]) -> bool:
+    """Whether these are attributes of classes and variables of modules."""
+    return bool(places) and all(place[0].startswith(("class:", "mod:")) for place in places)
 
 
 def _atoms(test: tuple[object, ...]) -> set[str]:

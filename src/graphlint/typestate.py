@@ -163,6 +163,7 @@ def _workspaces(analysis: Analysis, sites: Sequence[Site], deaths: dict[Place, S
                 inside = (
                     entry is not None
                     or (node.slot in analysis.captured_slots)
+                    or (isinstance(node, b.Touches) and analysis.keeps_captured(node.slot))
                     or ("captured" in analysis.holds(node.slot) and place[: len(place) - 1] == graphs[: len(place) - 1])
                 )
                 if by_name or inside:
@@ -463,7 +464,10 @@ def _suspect(
         "skips": skips,
     }
     values = {key: value for key, value in values.items() if value}
-    steps = tuple(step(analysis, each, depth) for each in trace[:MAX_STEPS])
+    told = [step(analysis, each, depth) for each in trace[:MAX_STEPS]]
+    if event in trace[:MAX_STEPS] and len(event.stack) - 1 > depth and len(told) < MAX_STEPS:
+        told.insert(trace.index(event) + 1, step(analysis, event, len(event.stack) - 1))
+    steps = tuple(told)
     path = function.module.source.path
     suspect = Suspect(rule.name, path, function.facts.span, frame.span, steps, values, severity, precision)
     functions = analysis.project.functions

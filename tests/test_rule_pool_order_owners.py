@@ -1,0 +1,102 @@
+"""Which emptied caches are reported, by who holds the workspace and where the path runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphlint import check, registry
+from graphlint.config import Settings
+
+RULE = "pool-order"
+
+PROGRAM = """
+import contextlib
+
+import torch
+
+
+class Scratch:
+    def __init__(self):
+        self.blocks = {{}}
+
+    def rows(self, n):
+        if n not in self.blocks:
+            self.blocks[n] = torch.empty(n, device="cuda")
+        return self.blocks[n]
+
+
+_scratch = None
+
+
+def scratch():
+    global _scratch
+    if _scratch is None:
+        _scratch = Scratch()
+    return _scratch
+
+
+def forget():
+    global _scratch
+    _scratch = None
+
+
+class Base:
+    def __init__(self):
+        self.graphs = {{}}
+
+    def record(self, n):
+        graph = torch.cuda.CUDAGraph()
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(torch.cuda.graph(graph))
+            self.step(n)
+        self.graphs[n] = (graph, n)
+
+    def release(self):
+        for graph, _ in self.graphs.values():
+            graph.reset()
+        self.graphs.clear()
+        {middle}
+        torch.cuda.empty_cache()
+
+
+class Runner(Base):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def step(self, n):
+        self.net(n, scratch().rows(n))
+
+    def release(self):
+        super().release()
+        {end}
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def path(middle: str = "pass", end: str = "pass") -> list[list[str]]:
+    """The texts of each finding's steps."""
+    text = PROGRAM.format(middle=middle, end=end).lstrip("\n")
+    Path("m.py").write_text(text)
+    findings = check.check(["."], Settings(), registry.select((RULE,))).findings
+    return [[text.encode()[slice(*each.span)].decode() for each in finding.trace] for finding in findings]
+
+
+def test_the_path_leads_into_the_method_that_empties_the_cache() -> None:
+    assert path(end="forget()") == [
+        ["super().release()", "super().release()", "torch.cuda.empty_cache()", "forget()"],
+    ]
+
+
+def test_an_object_that_keeps_captured_memory_is_let_go_before_the_cache_is_emptied() -> None:
+    assert path(middle="forget()") == []
+
+
+def test_nobody_lets_go_of_it() -> None:
+    assert path() == []
