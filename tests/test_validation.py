@@ -523,6 +523,8 @@ def test_a_pages_line_follows_the_record(result: outcome.Outcome, tmp_path: Path
     (tmp_path / "rules" / "some-rule").mkdir(parents=True)
     page_ = tmp_path / "rules" / "some-rule" / "README.md"
     page_.write_text("# some-rule\n\n## What it does\n\nThings.\n", encoding="utf-8")
+    readme = tmp_path / "README.md"
+    readme.write_text(f"# all\n\n{rulepages.README_HEADING}\n\nThings.\n", encoding="utf-8")
     for name in ("two", "three"):
         shutil.rmtree(tmp_path / "fixtures" / "some-rule" / name)
 
@@ -535,6 +537,11 @@ def test_a_pages_line_follows_the_record(result: outcome.Outcome, tmp_path: Path
     assert written() == (
         f"# some-rule\n\n*Observed on Test GPU, torch 2.0, {result.when:%Y-%m-%d}: 1 case, each rewrite clean "
         "in 1 runs ([record](../../docs/validation/README.md)).*\n\n## What it does\n\nThings.\n"
+    )
+    told = "in 1 runs ([record](docs/validation/README.md)).*\n\nThings.\n"
+    assert readme.read_text(encoding="utf-8").endswith(told)
+    assert readme.read_text(encoding="utf-8").startswith(
+        f"# all\n\n{rulepages.README_HEADING}\n\n*Observed on Test GPU"
     )
     (case.folder / "bad.py").write_text("x = 7  # hazard: some-rule\n", encoding="utf-8")
     assert written().splitlines()[2].startswith("*Unvalidated: some-rule/one has changed since it was run on")
