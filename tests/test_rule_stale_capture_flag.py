@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from graphlint import check, registry
+from graphlint import check, fixing, registry
 from graphlint.config import Settings
 from graphlint.findings import Finding
 
@@ -506,3 +506,101 @@ warm-up prepares for the pass that captures; each with what took the place of th
 def test_programs_after_public_threads(tmp_path: Path, program: str, remedy: str) -> None:
     assert len(findings(tmp_path, ARENA + program.replace("ASKED", TEST))) == 1
     assert findings(tmp_path, ARENA + program.replace("ASKED", remedy), preview=True) == []
+
+
+# --------------------------------------------------------------------------------------------------------- rewrites
+
+
+def fixed(folder: Path, program: str) -> str:
+    """The program after the rule's fixes, which must leave no finding."""
+    path = folder / "program.py"
+    path.write_text(f"import torch\n\n\n{program.strip()}\n", encoding="utf-8")
+    inputs = check.read((str(folder),), Settings(), {})
+    outcome = fixing.fix(inputs, registry.select([RULE]), unsafe=True)
+    for name, change in outcome.changes.items():
+        Path(name).write_bytes(change.after)
+    assert not check.check([str(folder)], Settings(), registry.select([RULE])).findings
+    return path.read_text(encoding="utf-8")
+
+
+def test_every_read_asks_for_itself(tmp_path: Path) -> None:
+    text = fixed(tmp_path, LAYER.format(kept=f"self.keep = {TEST}"))
+    assert "self.keep" not in text
+    assert f"reserve={TEST})" in text
+
+
+def test_a_variable_from_before_the_block_goes(tmp_path: Path) -> None:
+    body = RECORD.format(before=f"keep = {TEST}", inside="pool.mark(keep)")
+    text = fixed(tmp_path, body)
+    assert "keep =" not in text
+    assert text.count(TEST) == 2
+
+
+def test_a_variable_that_is_read_elsewhere_too_stays(tmp_path: Path) -> None:
+    body = RECORD.format(before=f"keep = {TEST}\n    print(keep)", inside="pass")
+    text = fixed(tmp_path, body)
+    assert f"keep = {TEST}\n    print(keep)" in text
+    assert f"reserve={TEST})" in text
+
+
+def test_what_is_made_for_the_capture_says_so(tmp_path: Path) -> None:
+    text = fixed(tmp_path, KEEPERS["what the block uses is made with the answer"])
+    assert "work = self.pool.take(x.shape, True)" in text
+
+
+@pytest.mark.parametrize("field", ["for_graph", "q7"])
+def test_the_field_that_captures_set_says_what_the_object_is_for(tmp_path: Path, field: str) -> None:
+    program = f"""
+from dataclasses import dataclass
+
+
+@dataclass
+class Meta:
+    pool: Pool
+    rows: int
+    verbose: bool = False
+    {field}: bool = False
+
+    def __post_init__(self):
+        self.lengths = self.pool.take((self.rows,), {TEST})
+
+
+def record(graph, pool, layer, x):
+    meta = Meta(pool, x.shape[0], {field}=True)
+    with torch.cuda.graph(graph):
+        return layer(x, meta.lengths)
+"""
+    text = fixed(tmp_path, POOL + program)
+    assert f"self.pool.take((self.rows,), self.{field})" in text
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        f"self.keep = {TEST}\n        pool.note(self.keep)",
+        f"self.keep = not {TEST}",
+        f"self.keep = pool is not None and {TEST}",
+    ],
+)
+def test_other_forms_have_no_fix(tmp_path: Path, kept: str) -> None:
+    (finding,) = findings(tmp_path, LAYER.format(kept=kept))
+    assert finding.fix is None
+
+
+def test_a_field_that_nobody_would_set_stays(tmp_path: Path) -> None:
+    body = f"""
+        from dataclasses import dataclass, field
+
+        @dataclass
+        class Meta:
+            keep: bool = field(init=False)
+            other: int = 0
+
+            def __post_init__(self):
+                self.keep = {TEST}
+
+            def take(self, pool):
+                return pool.take(self.other, self.keep)
+        """
+    (finding,) = findings(tmp_path, body)
+    assert finding.fix is None

@@ -7,7 +7,8 @@ The reported place is the test whose answer is kept. A suspect's values:
     reads      JSON: the places that use the answer later, each an object with path and span ([start, end]);
                absent where asking there is no remedy
     keeps      [start, end] of the assignment that keeps the answer, to be removed; absent where there is none
-    purpose    text that says what the object is for, to take the test's place; absent where there is no such field
+    purpose    text that says what the object is for, to take the test's place: a field, or True where it is made for the
+               capture in the same function; absent where nothing says so
     test       qualified name of the test
 """
 
@@ -23,7 +24,7 @@ from graphlint import codemod, flow
 from graphlint.dependence import Called, Kept
 from graphlint.edits import Applicability, Fix
 from graphlint.effects import Effect
-from graphlint.facts import MODULE
+from graphlint.facts import MODULE, Attribute
 from graphlint.findings import Finding, Precision, Step, Suspect
 from graphlint.project import FunctionEntry
 from graphlint.provenance import Dependences
@@ -192,7 +193,8 @@ class _Finder:
         if not users:
             return None
         readers = [(entry, called.expr.span), *users]
-        return self._suspect(entry, kept, flag, _BEFORE, Precision.MEDIUM, {}, readers)
+        values = {"purpose": "True"} if any(user is entry for user, _ in users) else {}
+        return self._suspect(entry, kept, flag, _BEFORE, Precision.MEDIUM, values, readers)
 
     def _flag(self, kept: Kept) -> str | None:
         """What takes the answer, as the message names it; None where nothing but a refusal hangs on it."""
@@ -518,8 +520,20 @@ class _Finder:
             return {}
         if any(self._builds(reader, 0) or not self._is_sure(reader, span, entry.owner) for reader, span in readers):
             return {}
+        declared = self._declared(entry.owner, binds[0].target)
+        if declared is not None and not _has_default(declared.value):
+            return {}  # a field that nobody sets fails where the object is printed or compared
+        own = [expr for expr in flow.expressions(entry.lowered.flow) if isinstance(expr, flow.Attr)]
+        if any(expr.name == flow.last_name(binds[0].target) and expr.span != binds[0].target.span for expr in own):
+            return {}
         reads = [{"path": reader.module.source.path, "span": list(span)} for reader, span in readers]
         return {"reads": json.dumps(reads), "keeps": json.dumps(list(binds[0].span))}
+
+    def _declared(self, owner: str | None, target: flow.Expr) -> Attribute | None:
+        """An attribute as a class's body declares it."""
+        classes = (self.project.classes.get(each) for each in self.project.mro(owner or ""))
+        found = (each.attributes.get(flow.last_name(target)) for each in classes if each is not None)
+        return next((each for each in found if each is not None), None)
 
     def _is_sure(self, entry: FunctionEntry, span: Span, owner: str | None) -> bool:
         for expr in flow.expressions(entry.lowered.flow):
@@ -607,6 +621,13 @@ class _Finder:
         )
 
 
+def _has_default(value: flow.Expr | None) -> bool:
+    """Whether a declared attribute has a value if nobody sets it."""
+    if value is None or not _is_field(value):
+        return value is not None
+    return any(name in ("default", "default_factory") for name, _ in value.keywords)
+
+
 def _is_field(value: flow.Expr) -> TypeGuard[flow.Call]:
     return isinstance(value, flow.Call) and flow.last_name(value) == "field"
 
@@ -653,7 +674,11 @@ def fix(finding: Finding, modules: codemod.Modules) -> Fix | None:
         if test is None:
             return None
         rewrites[finding.path].replace(test, purpose)
-        condition = f"whoever makes the object has to set {purpose} for every object that a graph reads"
+        condition = (
+            "what is made here is for the graph alone: no eager step may be given it"
+            if purpose == "True"
+            else f"whoever makes the object has to set {purpose} for every object that a graph reads"
+        )
         return Fix("say what the object is for", Applicability.UNSAFE, rewrites.edits(), (condition,))
     reads = json.loads(finding.values.get("reads", "[]"))
     if not reads or not all(_asks(finding, modules, rewrites, each) for each in reads):
@@ -664,8 +689,11 @@ def fix(finding: Finding, modules: codemod.Modules) -> Fix | None:
         if statement is None:
             return None
         rewrite.delete(statement)
-    condition = "what the flag decides now also happens in the capture itself, where it never did"
-    return Fix("ask for the capture where the answer is used", Applicability.UNSAFE, rewrites.edits(), (condition,))
+    conditions = ["what the flag decides now also happens in the capture itself, where it never did"]
+    if "." in finding.values["flag"]:
+        conditions.append(f"nothing outside of these files reads {finding.values['flag']}")
+    title = "ask for the capture where the answer is used"
+    return Fix(title, Applicability.UNSAFE, rewrites.edits(), tuple(conditions))
 
 
 def _asks(finding: Finding, modules: codemod.Modules, rewrites: codemod.Rewrites, read: Mapping[str, object]) -> bool:
