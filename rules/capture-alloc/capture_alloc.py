@@ -9,7 +9,6 @@ The reported place is the allocation. Where it stands in the block of a capture,
     capturing       qualified name of the project's own test of a capture, callable without arguments; absent where it
                     has none
     unconditional   "yes" where every run allocates, so that a refusal would end every capture
-    swallowed       `path:row` of a handler on the way to captured code that would swallow the refusal; absent if none
 """
 
 from __future__ import annotations
@@ -249,8 +248,6 @@ def fix(finding: Finding, modules: codemod.Modules) -> Fix | None:
         conditions = [
             "a shape that has not run outside of a capture raises in it, on every rank alike: run each shape once"
         ]
-        if handler := finding.values.get("swallowed"):
-            conditions.append(f"the handler at {handler} must let the error through")
     if not edits:
         return None
     return Fix(title, Applicability.UNSAFE, edits, tuple(conditions))
@@ -310,7 +307,7 @@ def _refuse(finding: Finding, modules: codemod.Modules, tree: codemod.Tree) -> t
 
 
 def _target(finding: Finding, tree: codemod.Tree) -> codemod.Unit | None:
-
+    """The statement that a refusal has to stand in front of."""
     before = finding.values.get("before")
     if before is None:
         return tree.statement(finding.span)
