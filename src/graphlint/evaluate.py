@@ -25,6 +25,7 @@ from graphlint.values import (
     DEVICE,
     ELEMENT,
     NOTHING_KNOWN,
+    UNKNOWN,
     WIDEST,
     Bound,
     Origin,
@@ -788,10 +789,13 @@ class _Frame:
                     self.env[param.name] = Value(place, owner, exact=param.name in types)
                 continue
             declared = self.project.annotation(self.module, param.annotation)
+            called = bool(declared) and all(t.name.rpartition(".")[2] == "Callable" for t in declared)
+            if called:
+                declared = ()  # which function it is, the calls say
             if not declared:
                 declared = types.get(param.name, ())
             calls: tuple[Bound, ...] = ()
-            if not declared and param.kind == "positional" and param.annotation is None:
+            if not declared and param.kind == "positional" and (param.annotation is None or called):
                 declared, calls, _ = self.all.parameter(entry, param.name)
             if not declared and isinstance(param.default, flow.Lit) and type(param.default.value) in (bool, int, str):
                 declared = (Type(type(param.default.value).__name__),)
@@ -1124,6 +1128,7 @@ class _Frame:
     def part(value: Value, index: int, span: Span) -> Value:
         """Item of a value that is unpacked."""
         types = tuple(t.items[index] for t in value.types if t.name == "tuple" and len(t.items) > index)
+        types = tuple(t for t in types if t != UNKNOWN)
         tags = value.tags & {"captured", "stream"}
         reads = frozenset(_sources(value))
         kept = tuple((*place, str(index)) for place in value.places if ELEMENT in place and place[0][0] not in "@%")
@@ -1620,6 +1625,12 @@ class _Frame:
             found = self.instance_attribute(base, t, name, span, quiet)
             if found is not None:
                 results.append(found)
+        if len(results) > 1 and not any(each.calls or each.types for each in results):
+            # items of several kinds: who is asked for a method has one
+            known = [
+                r for r in results if r.symbol and self.vocabulary.called([self.vocabulary.canonical(r.symbol.name)])
+            ]
+            results = known[:1] or results
         if results:
             return union(results)
         places = tuple((*place, name) for place in base.places)
@@ -1700,7 +1711,7 @@ class _Frame:
                 return self.call_functions((Bound(method, base),), (key,), (), span)
         if isinstance(index, flow.Lit) and isinstance(index.value, int):
             for t in base.types:
-                if t.name == "tuple" and 0 <= index.value < len(t.items):
+                if t.name == "tuple" and 0 <= index.value < len(t.items) and t.items[index.value] != UNKNOWN:
                     places = tuple((*place, ELEMENT) for place in base.places)
                     return Value(places, (t.items[index.value],), slot=base.slot)
         if base.symbol is not None and not base.places:
@@ -1712,11 +1723,13 @@ class _Frame:
         values = tuple(self.value(item) for item in items)
         starred = any(isinstance(item, flow.Op) and item.op == "*" for item in items)
         types = tuple(dict.fromkeys(t for value in values for t in value.types))[:WIDEST]
+        if kind == "tuple" and types:
+            types = tuple(value.types[0] if value.types else UNKNOWN for value in values)
         tags = {"empty"} if not items else {tag for value in values for tag in value.tags if tag == "captured"}
         ordered = kind in ("tuple", "list") and not starred and len(items) <= 2 * _LONGEST_UNROLLED
         result = Value(
             ((f"@{span.start}",),),
-            (Type(kind, tuple(v.types[0] for v in values if v.types) if kind == "tuple" else types),),
+            (Type(kind, types),),
             tags=frozenset(tags),
             items=values if ordered else None,
             each=union(values) if values and not ordered else None,
@@ -1795,6 +1808,13 @@ class _Frame:
         if isinstance(expr.callee, flow.Attr):
             receiver = self.value(expr.callee.base)
             callee = self.attribute(receiver, expr.callee.name, expr.span)
+            if flow.last_name(expr.callee.base) == "super" and self.entry.facts.params:
+                me = self.env.get(self.entry.facts.params[0].name, receiver)  # `super()` there asks for its class again
+                own = tuple(
+                    each._replace(receiver=me) if each.receiver == receiver and me.types else each
+                    for each in callee.calls
+                )
+                callee = replace(callee, calls=own)
         else:
             callee = self.value(expr.callee)
         args: list[Value] = []
@@ -1902,6 +1922,8 @@ class _Frame:
                         ((f"@{expr.span.start}",),), (Type(name if name in CONTAINERS else "list"),)
                     )  # its keys
                 return value
+            case ("dict", ()) if expr.keywords and all(key is not None for key, _ in expr.keywords):
+                return self.group("dict", tuple(value for _, value in expr.keywords), expr.span, ())
             case (_, ()) if name in _SAME and not expr.keywords:
                 return Value(
                     ((f"@{expr.span.start}",),),
@@ -2676,8 +2698,9 @@ def _is_abstract(function: FunctionEntry) -> bool:
 
 def _flat(types: Sequence[Type]) -> Iterator[Type]:
     for t in types:
-        yield t
-        yield from _flat(t.items)
+        if t != UNKNOWN:
+            yield t
+            yield from _flat(t.items)
 
 
 def _span(expr: Expr) -> Span:

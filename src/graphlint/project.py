@@ -17,7 +17,7 @@ from graphlint.facts import MODULE, Attribute, Class, Facts, Function, Lowered
 from graphlint.flow import Expr
 from graphlint.source import Source, Span
 from graphlint.syntax import ParseError
-from graphlint.values import CONTAINERS, Symbol, Type
+from graphlint.values import CONTAINERS, UNKNOWN, Symbol, Type
 from graphlint.words import COMMON_METHODS
 
 _ABSTRACT_CONTAINERS = {
@@ -402,8 +402,11 @@ class Project:
                 if kind in CONTAINERS:
                     if kind == "dict":
                         arguments = arguments[1:]
-                    items = tuple(t for argument in arguments for t in self.annotation(module, argument))
-                    return (Type(kind, items),)
+                    each = [self.annotation(module, argument) for argument in arguments]
+                    if kind == "tuple" and any(each):
+                        rest = isinstance(arguments[-1], flow.Lit) and arguments[-1].value is ...
+                        each = [types[:1] or (UNKNOWN,) for types in (each[:-1] if rest else each)]
+                    return (Type(kind, tuple(t for types in each for t in types)),)
                 return (Type(head),) if head else ()
             case flow.Name() | flow.Attr():
                 name = self.dotted(module, expr)

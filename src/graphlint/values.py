@@ -35,6 +35,9 @@ class Type(NamedTuple):
     items: tuple[Type, ...] = ()
 
 
+UNKNOWN = Type("")
+"""Stands for an item of a tuple of which nothing is known, so that the others keep their places."""
+
 CONTAINERS = frozenset(
     (
         "dict",
@@ -138,7 +141,7 @@ class Value:
             return self.each
         if self.items is not None:
             return union(self.items)
-        types = tuple(item for t in self.types if t.name in CONTAINERS for item in t.items)
+        types = tuple(item for t in self.types if t.name in CONTAINERS for item in t.items if item != UNKNOWN)
         places = tuple((*place, ELEMENT) for place in self.places)
         tags = self.tags & {"captured", "pool"}
         return Value(places, types, slot=self.slot, tags=tags, calls=self.calls)
