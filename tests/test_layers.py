@@ -16,7 +16,7 @@ SRC = ROOT / "src" / "graphlint"
 RULES = ROOT / "rules"
 
 LAYERS = """
-    source words namesake | comments syntax edits flow effects values | findings declarations behavior | facts automaton
+    source words namesake | comments syntax edits flow effects values | findings declarations behavior learned | facts automaton
     vocabulary | rule | project | sieve execution dependence | evaluate | summaries provenance |
     engines keeping ownership readers teardowns stores | descents growth registries | typestate requests | pools |
     registry suppress | cpp codemod | config native | files |

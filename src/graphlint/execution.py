@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 from graphlint import behavior as b
 from graphlint.behavior import Behavior, Node
 from graphlint.effects import Effect
+from graphlint.learned import Atom, Fact, Learned
 from graphlint.source import Span
 from graphlint.values import ELEMENT, WIDEST, Place, Test, negated
 
@@ -76,7 +77,6 @@ class Refusal(NamedTuple):
     """The handlers around it, outermost first."""
 
 
-Atom: TypeAlias = tuple[str, Place]
 State: TypeAlias = Any
 """Whatever a monitor keeps; it can be hashed."""
 
@@ -85,13 +85,12 @@ class Config(NamedTuple):
     """Where one path stands."""
 
     state: State
-    facts: frozenset[tuple[Atom, bool]]
+    facts: Learned
     trace: tuple[Event, ...] = ()
 
     def fact(self, atom: Atom) -> bool | None:
-        if (atom, True) in self.facts:
-            return True
-        return False if (atom, False) in self.facts else None
+        """The answer to a question about a place; None where this path has not learned it."""
+        return self.facts.get(atom)
 
 
 Monitor: TypeAlias = Callable[[State, Event, Config], "tuple[State, Effect] | None"]
@@ -101,6 +100,8 @@ Outcome: TypeAlias = dict[str, list[Config]]
 """Configurations by how control left: next, return, raise, break, continue."""
 
 CAPTURED: Atom = ("capturing", ())
+DEVICE: Atom = ("device", ())
+_NONE: frozenset[Fact] = frozenset()
 RESULT: Place = ("<result>",)
 """Stands for what a returning function returned."""
 
@@ -170,21 +171,15 @@ class _Scope:
             return [final for each in whole for final in self._aliased((*each, *place[1:]), depth + 1)]
         return (place,)
 
-    def left(self, config: Config) -> Config:
-        """The configuration once this activation has ended: what was known of its local objects says nothing any more."""
+    def left(self, configs: Iterable[Config]) -> list[Config]:
+        """The configurations once this activation has ended: what was known of its local objects says nothing any more."""
         kept = {place[0] for places in self.aliases.values() for place in places}
-        mine = f"{self.behavior.function}@"
-        facts = frozenset(
-            known
-            for known in config.facts
-            if not (place := known[0][1])
-            or (
-                place != RESULT
-                and (place[0] in kept or self._since(place[0]) < self.serial)
-                and not (known[0][0] == "returned" and place[0].startswith(mine))
-            )
-        )
-        return config if len(facts) == len(config.facts) else config._replace(facts=facts)
+        mine = f"{self.behavior.function}@"  # what its calls returned, too, is known by the function's name
+
+        def lasts(root: str) -> bool:
+            return root != RESULT[0] and (root in kept or self._since(root) < self.serial) and not root.startswith(mine)
+
+        return [_knowing(config, config.facts.under(lasts)) for config in configs]
 
     @staticmethod
     def _since(root: str) -> int:
@@ -226,7 +221,7 @@ class Execution:
         self.steps = 0
         self._serial = 0
         scope = _Scope(root, {}, (), 0, is_root=True)
-        return self._node(root.node, scope, [Config(start, frozenset(facts))])
+        return self._node(root.node, scope, [Config(start, Learned.of(facts))])
 
     def run_on(self, root: Behavior, configs: list[Config]) -> Outcome:
         """Run one behavior from given configurations, as the next call on the same receiver."""
@@ -253,7 +248,7 @@ class Execution:
                 out["next"] = configs
                 return out
             case b.Happens() | b.Touches():
-                return {"next": _distinct([self._happen(node, scope, config) for config in configs])}
+                return {"next": _distinct(self._happen(node, scope, configs))}
             case b.Either(test=test, then=then, other=other):
                 yes, no = self._split(test, scope, configs)
                 return _joined(self._node(then, scope, yes) if yes else {}, self._node(other, scope, no) if no else {})
@@ -290,67 +285,67 @@ class Execution:
                 return self._call(calls, scope, configs, (body, scope))
         raise AssertionError(node)
 
-    def _happen(self, node: b.Happens | b.Touches, scope: _Scope, config: Config) -> Config:
+    def _happen(self, node: b.Happens | b.Touches, scope: _Scope, configs: list[Config]) -> list[Config]:
         places = scope.rebase(node.places)
         stack = (*scope.stack, scope.frame(node.span))
+        result: list[Config] = []
         if isinstance(node, b.Happens):
             event = Event(node, places, scope.rebase(node.pool), stack)
-            moved = self.monitor(config.state, event, config)
-            if _switches_capture(node):
-                config = _learn(config, CAPTURED, node.effect is Effect.CAPTURE)
-                if node.effect is Effect.CAPTURE:
-                    config = _learn(config, ("device", ()), True)
-            if moved is None:
-                return config
-            return Config(moved[0], config.facts, (*config.trace, event._replace(effect=moved[1])))
+            switches = _switches_capture(node)
+            for config in configs:
+                moved = self.monitor(config.state, event, config)
+                if switches:
+                    config = _learn(config, CAPTURED, node.effect is Effect.CAPTURE)
+                    if node.effect is Effect.CAPTURE:
+                        config = _learn(config, DEVICE, True)
+                if moved is not None:
+                    config = Config(moved[0], config.facts, (*config.trace, event._replace(effect=moved[1])))
+                result.append(config)
+            return result
         made = scope.behavior.function.endswith(".__init__") and bool(node.places) and node.places[0][0] == "$self"
         event = Event(node, places, (), stack, scope.rebase_read(node.value_places), made)
-        moved = self.monitor(config.state, event, config)
-        facts = self._written(node, places, config.facts)
-        if moved is None:
-            return Config(config.state, facts, config.trace) if facts is not config.facts else config
-        return Config(moved[0], facts, (*config.trace, event._replace(effect=moved[1])))
+        written = self._written(node, places)
+        for config in configs:
+            moved = self.monitor(config.state, event, config)
+            facts = written(config.facts)
+            if moved is not None:
+                config = Config(moved[0], facts, (*config.trace, event._replace(effect=moved[1])))
+            result.append(_knowing(config, facts))
+        return result
 
-    def _written(
-        self, node: b.Touches, places: tuple[Place, ...], facts: frozenset[tuple[Atom, bool]]
-    ) -> frozenset[tuple[Atom, bool]]:
+    def _written(self, node: b.Touches, places: tuple[Place, ...]) -> Callable[[Learned], Learned]:
+        """What is known after a touch, from what was known before."""
         names = [place for place in places if _last(place) in self.tested]
         if not names:
-            return facts
-        kept = frozenset(
-            (atom, value)
-            for atom, value in facts
-            if not any(atom[1][: len(place)] == place for place in names)
-            or (node.how == "add" and atom[1] not in names)
-        )
-        if len(places) != 1:
-            return kept
+            return lambda facts: facts
         place = places[0]
-        new: list[tuple[Atom, bool]] = []
         settles = node.how in ("write", "add") and _last(place) in self.memory and not node.tags & {"none", "empty"}
-        if node.fresh or settles:  # what a comparison or a lookup missed is there from now on
-            element = (*place, ELEMENT)
-            new = [(atom, not value) for atom, value in facts if atom[0].startswith("compare") and atom[1] == place]
-            kept = frozenset(each for each in kept if each[0][1] not in (place, element))
-            new += [(("none", element if node.how == "add" else place), False)]
-            return kept | frozenset(new) | ({(("true", place), True)} if node.how == "add" else frozenset())
-        tags = node.tags
-        match node.how:
-            case "write" if "none" in tags:
-                new = [(("none", place), True), (("true", place), False)]
-            case "write" if "true" in tags:
-                new = [(("none", place), False), (("true", place), True)]
-            case "write" if tags & {"false", "empty"}:
-                new = [(("none", place), False), (("true", place), False)]
-            case "write" if tags & {"tensor", "graph", "pool", "object"}:
-                new = [(("none", place), False)]
-            case "drop":
-                new = [(("none", place), True), (("true", place), False)]
-            case "clear":
-                new = [(("true", place), False), (("none", place), False)]
-            case "add":
-                new = [(("true", place), True), (("none", place), False)]
-        return kept | frozenset(new)
+        filled = len(places) == 1 and bool(node.fresh or settles)
+        new = _said(node, place) if len(places) == 1 and not filled else _NONE
+        roots = [(root, [name for name in names if name[0] == root]) for root in dict.fromkeys(n[0] for n in names)]
+
+        def forget(facts: frozenset[Fact], under: list[Place]) -> frozenset[Fact]:
+            if node.how == "add":
+                return frozenset([each for each in facts if each[0][1] not in under])
+            if len(under) == 1:
+                size, (name,) = len(under[0]), under
+                return frozenset([each for each in facts if each[0][1][:size] != name])
+            return frozenset([each for each in facts if not any(each[0][1][: len(name)] == name for name in under)])
+
+        def after(facts: Learned) -> Learned:
+            for root, under in roots:
+                before = facts.about(root)
+                known = forget(before, under) if before else before
+                if filled:  # what a comparison or a lookup missed is there from now on
+                    element = (*place, ELEMENT)
+                    missed = [(a, not v) for a, v in before if a[0].startswith("compare") and a[1] == place]
+                    known = frozenset([each for each in known if each[0][1] not in (place, element)])
+                    added = {(("true", place), True)} if node.how == "add" else set()
+                    known |= {*missed, (("none", element if node.how == "add" else place), False), *added}
+                facts = facts.put(root, known | new)
+            return facts
+
+        return after
 
     def _repeat(self, node: b.Repeat, scope: _Scope, configs: list[Config]) -> Outcome:
         over = scope.rebase(node.over)
@@ -365,7 +360,7 @@ class Execution:
             if full is not False:
                 entering.append(_learn(config, ("true", place), True) if place is not None else config)
         done: list[Config] = []
-        seen: set[tuple[State, frozenset[tuple[Atom, bool]]]] = set()
+        seen: set[tuple[State, Learned]] = set()
         for _ in range(2):
             entering = [config for config in entering if config[:2] not in seen]
             if not entering:
@@ -424,22 +419,21 @@ class Execution:
             stack = (*scope.stack, scope.frame(node.span))
             inner = _Scope(built, bindings, stack, self._serial, body, aliases=scope.aliases)
             inner.returns(node, scope)
-            entering = [_forget(config, RESULT) for config in configs]
+            entering = [_knowing(config, config.facts.put(RESULT[0], _NONE)) for config in configs]
             if node.outside:
                 entering = [_learn(config, CAPTURED, False) for config in entering]
             result = self._node(built.node, inner, entering)
             ended = [*result.pop("next", []), *result.pop("return", [])]
             atom = ("returned", (node.id,))
             known = []
-            for config in ended:
-                value = config.fact(("true", RESULT))
-                config = inner.left(config)
+            values = [config.fact(("true", RESULT)) for config in ended]
+            for value, config in zip(values, inner.left(ended), strict=True):
                 if node.outside:
                     config = _as_before(config, configs)
                 known.append(_learn(config, atom, value) if value is not None else _without(config, atom))
             _add(out, {"next": known})
             for kind in ("raise", "break", "continue"):
-                _add(out, {kind: [inner.left(config) for config in result.get(kind, ())]})
+                _add(out, {kind: inner.left(result.get(kind, ()))})
         if not ran:
             if body is not None:
                 return self._node(body[0], body[1], configs)
@@ -667,19 +661,36 @@ def _switches_capture(node: b.Happens) -> bool:
     return node.effect is Effect.CAPTURE and not node.by_name and (not node.raw or node.label.endswith("capture_begin"))
 
 
+def _knowing(config: Config, facts: Learned) -> Config:
+    """The configuration with other facts."""
+    return config if facts is config.facts else Config(config.state, facts, config.trace)
+
+
 def _learn(config: Config, atom: Atom, value: bool) -> Config:
     """The configuration with one fact more, and what follows from it."""
-    if (atom, value) in config.facts:
-        return config
-    facts = (config.facts - {(atom, not value)}) | {(atom, value)}
-    kind, place = atom
-    if kind == "none" and value:
-        facts = (facts - {(("true", place), True)}) | {(("true", place), False)}
-    elif kind == "true" and value:
-        facts = (facts - {(("none", place), True)}) | {(("none", place), False)}
-    elif kind.startswith("=") and value:  # it equals this, so it equals no other
-        facts = frozenset((known, v) for known, v in facts if known[1] != place or known == atom)
-    return Config(config.state, facts, config.trace)
+    return _knowing(config, config.facts.with_answer(atom, value))
+
+
+def _said(node: b.Touches, place: Place) -> frozenset[Fact]:
+    """What a touch of one place says of it."""
+    none, true = ("none", place), ("true", place)
+    tags = node.tags
+    match node.how:
+        case "write" if "none" in tags:
+            return frozenset(((none, True), (true, False)))
+        case "write" if "true" in tags:
+            return frozenset(((none, False), (true, True)))
+        case "write" if tags & {"false", "empty"}:
+            return frozenset(((none, False), (true, False)))
+        case "write" if tags & {"tensor", "graph", "pool", "object"}:
+            return frozenset(((none, False),))
+        case "drop":
+            return frozenset(((none, True), (true, False)))
+        case "clear":
+            return frozenset(((true, False), (none, False)))
+        case "add":
+            return frozenset(((true, True), (none, False)))
+    return _NONE
 
 
 def _as_before(config: Config, before: Sequence[Config]) -> Config:
@@ -690,14 +701,7 @@ def _as_before(config: Config, before: Sequence[Config]) -> Config:
 
 
 def _without(config: Config, atom: Atom) -> Config:
-    facts = config.facts - {(atom, True), (atom, False)}
-    return config if len(facts) == len(config.facts) else config._replace(facts=facts)
-
-
-def _forget(config: Config, place: Place) -> Config:
-    if all(atom[1] != place for atom, _ in config.facts):
-        return config
-    return config._replace(facts=frozenset((atom, value) for atom, value in config.facts if atom[1] != place))
+    return _knowing(config, config.facts.without(atom))
 
 
 def _last(place: Place) -> str:
@@ -711,7 +715,7 @@ def _distinct(configs: list[Config]) -> list[Config]:
     """One configuration for each state and facts, the one with the shortest path."""
     if len(configs) < 2:
         return configs
-    best: dict[tuple[State, frozenset[tuple[Atom, bool]]], Config] = {}
+    best: dict[tuple[State, Learned], Config] = {}
     for config in configs:
         known = best.get(config[:2])
         if known is None or len(config.trace) < len(known.trace):

@@ -23,6 +23,7 @@ from graphlint.effects import Effect
 from graphlint.evaluate import MEMO
 from graphlint.execution import Config, Event, Execution, ExhaustedError, Frame, atoms
 from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
+from graphlint.learned import NOTHING_LEARNED
 from graphlint.rule import Rule
 from graphlint.source import Span
 from graphlint.summaries import Analysis
@@ -165,7 +166,7 @@ class _Runs:
         """Paths to a capture into a pool without users, shortest first: capture, release, capture."""
         capturing = [each for each in self.methods if self.uses(each, Effect.CAPTURE)]
         capturing.sort(key=lambda each: len(self.analysis.sites(each)))
-        made = self.constructed([Config(_State(self.automaton.start), frozenset())])
+        made = self.constructed([Config(_State(self.automaton.start), NOTHING_LEARNED)])
         used = {each.key: self.called(each, made) for each in capturing[:_MOST_CAPTURES]}
         found: list[tuple[Event, ...]] = []
         for release in self.methods:
@@ -224,17 +225,12 @@ class _Runs:
     def lasting(method: Behavior, config: Config) -> Config:
         """The configuration between two calls: only the object's attributes and shared places are still there."""
         roots = (f"${method.receiver}", *_SHARED)
-        return config._replace(
-            facts=frozenset(known for known in config.facts if known[0][1] and known[0][1][0].startswith(roots))
-        )
+        return config._replace(facts=config.facts.under(lambda root: root.startswith(roots)))
 
     @staticmethod
     def forgotten(config: Config) -> Config:
         """The configuration for a new object: what was known of the old one's attributes says nothing."""
-        facts = frozenset(
-            (atom, v) for atom, v in config.facts if not (atom[1] and atom[1][0].startswith(("$", "@", "%")))
-        )
-        return config._replace(facts=facts)
+        return config._replace(facts=config.facts.under(lambda root: not root.startswith(("$", "@", "%"))))
 
     @staticmethod
     def distinct(configs: list[Config]) -> list[Config]:
