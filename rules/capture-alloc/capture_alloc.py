@@ -58,7 +58,7 @@ def _inside_captures(analysis: Analysis, runs: Runs, found: tuple[Store, ...]) -
     """Misses that are come to in the block of a capture, however deep in what it calls."""
     known = {id(store): store for store in found}
     for root in analysis.roots():
-        captures = [node for node in b.walk(root.node) if isinstance(node, b.Happens) and node.effect is Effect.CAPTURE]
+        captures = [node for node in root.nodes if isinstance(node, b.Happens) and node.effect is Effect.CAPTURE]
         if not captures and not root.calls_in_capture:
             continue
         for identity, event in (runs.reached(root, capturing=None) or {}).items():
@@ -93,7 +93,7 @@ def _behind_tests(analysis: Analysis, runs: Runs, found: tuple[Store, ...]) -> I
             continue
         if store.node.how == "add" and store.node.key is None and not is_miss(analysis, store):
             continue  # kept for good in a list, and never given out again
-        if not any(isinstance(node, b.Either) and asks_capture(node.test) for node in b.walk(store.root.node)):
+        if not any(isinstance(node, b.Either) and asks_capture(node.test) for node in store.root.nodes):
             continue
         inside = runs.reached(store.root, capturing=True)
         outside = runs.reached(store.root, capturing=False)
@@ -129,7 +129,7 @@ def _names_stream(analysis: Analysis, store: Store) -> bool:
 def _way_in(analysis: Analysis, root: b.Behavior, event: Event) -> tuple[Step, ...]:
     """The capture, and the calls that lead from its block to the store."""
     steps: list[Step] = []
-    inside = [node for node in b.walk(root.node) if isinstance(node, b.Happens) and node.effect is Effect.CAPTURE]
+    inside = [node for node in root.nodes if isinstance(node, b.Happens) and node.effect is Effect.CAPTURE]
     source = analysis.project.functions[root.function].module.source
     if inside:
         before = [node for node in inside if node.span.start <= event.stack[0].span.start] or inside[:1]
@@ -179,9 +179,7 @@ def _kept_in(analysis: Analysis, store: Store) -> str:
 def _first_of_miss(analysis: Analysis, store: Store, at: Span) -> Span | None:
     """The first statement that runs only where the memory is missing; None where it is the allocation's own."""
     entry = analysis.project.functions[store.function]
-    misses = {
-        node.span for node in b.walk(store.root.node) if isinstance(node, b.Either) and _asks_for(node.test, store)
-    }
+    misses = {node.span for node in store.root.nodes if isinstance(node, b.Either) and _asks_for(node.test, store)}
     first = _first_in(entry.lowered.flow, at, misses)
     return None if first is None or first.contains(at) else first
 

@@ -189,9 +189,7 @@ def _precision(analysis: Analysis, eviction: Eviction, mine: list[Store], *, cap
     captured = {key.partition("|")[0] for key in analysis.captured}
     if any(store.function in captured for store in mine):
         return Precision.HIGH
-    knows = any(
-        isinstance(node, b.Either) and asks_capture(node.test) for store in mine for node in b.walk(store.root.node)
-    )
+    knows = any(isinstance(node, b.Either) and asks_capture(node.test) for store in mine for node in store.root.nodes)
     return Precision.MEDIUM if knows or not captures else Precision.LOW
 
 

@@ -34,7 +34,6 @@ from graphlint.teardowns import (
     Death,
     Root,
     attributes_in,
-    calls,
     deaths,
     is_teardown,
     mentions,
@@ -193,7 +192,7 @@ def _covers(analysis: Analysis, death: Death, class_name: str) -> bool:
     entering = {
         analysis.project.functions[each.function].owner
         for each in (analysis.behaviors.all() if head and head[0].startswith(_SHARED) else ())
-        for node in b.walk(each.node)
+        for node in each.nodes
         if isinstance(node, b.Touches)
         and node.how == "add"
         and head in node.places
@@ -222,7 +221,7 @@ def _constructors(analysis: Analysis, class_name: str) -> Iterator[str]:
         owner = analysis.project.functions[found.function].owner
         if owner is not None:
             yield owner
-        waiting += [callee for node in b.walk(found.node) if isinstance(node, b.Calls) for callee in node.behaviors]
+        waiting += [callee for node in found.nodes if isinstance(node, b.Calls) for callee in node.behaviors]
 
 
 def _is_registered(analysis: Analysis, class_name: str, name: str) -> bool:
@@ -232,7 +231,7 @@ def _is_registered(analysis: Analysis, class_name: str, name: str) -> bool:
         for method in entry.methods.values() if entry is not None else ():
             function = analysis.project.functions[method]
             me = function.facts.params[0].name if function.facts.params else ""
-            for call in calls(function):
+            for call in function.calls:
                 for part in (*call.args, *(value for _, value in call.keywords)):
                     match part:
                         case flow.Attr(base=flow.Attr(base=flow.Name(id=base), name=held), name=used) if (
@@ -257,7 +256,7 @@ def _given_to(analysis: Analysis, class_name: str, name: str) -> frozenset[str]:
         for method in entry.methods.values():
             function = analysis.project.functions[method]
             me = function.facts.params[0].name if function.facts.params else ""
-            for call in calls(function):
+            for call in function.calls:
                 parts = (*call.args, *(value for _, value in call.keywords))
                 if any(name in attributes_in(part, me) for part in parts):
                     found |= set(attributes_in(call.callee, me))
@@ -276,7 +275,7 @@ def _told(analysis: Analysis, class_name: str, roots: Sequence[Root], ended: Seq
         callee.partition("|")[0]
         for root in fitting
         for method in own_methods(analysis, class_name, root)
-        for node in b.walk(method.node)
+        for node in method.nodes
         if isinstance(node, b.Calls)
         for callee in node.behaviors
     }
@@ -406,7 +405,7 @@ def _is_never_set(analysis: Analysis, class_name: str, name: str) -> bool:
     return not any(
         node.how != "drop" and not node.tags & {"none", "false"}
         for each in analysis.behaviors.all()
-        for node in b.walk(each.node)
+        for node in each.nodes
         if isinstance(node, b.Touches) and node.slot is not None and node.slot[1] == name
     )
 
@@ -420,7 +419,7 @@ def _gates(analysis: Analysis) -> Iterator[_Gate]:
     for function in analysis.project.functions.values():
         if not {"hasattr", "getattr"} & function.facts.words or not analysis.behaviors.is_built(function.name):
             continue
-        for call in calls(function):
+        for call in function.calls:
             gate = _gate(analysis, function, call, releasing)
             if gate is not None:
                 yield gate
@@ -556,7 +555,7 @@ def _exits_with_process(analysis: Analysis, class_name: str) -> bool:
     """Whether instances of a class are made only in functions that a process runs until it exits."""
     short = class_name.rpartition(".")[2]
     makers = [function for function in analysis.behaviors.functions_with(short) if function.owner != class_name]
-    makers = [function for function in makers if any(_last(call.callee) == short for call in calls(function))]
+    makers = [function for function in makers if any(_last(call.callee) == short for call in function.calls)]
     if not makers:
         return False
     return {function.name for function in makers} <= _in_processes(analysis)
@@ -566,14 +565,14 @@ def _in_processes(analysis: Analysis) -> frozenset[str]:
     """Functions that run only as, or under, the target of a process."""
     targets: set[str] = set()
     for function in analysis.behaviors.functions_with("Process"):
-        for call in calls(function):
+        for call in function.calls:
             if _last(call.callee) == "Process":
                 for name, value in call.keywords:
                     if name == "target":
                         targets |= {bound.function for bound in analysis.behaviors.typed(function, value).calls}
     callers: dict[str, set[str]] = {}
     for each in analysis.behaviors.all():
-        for node in b.walk(each.node):
+        for node in each.nodes:
             if isinstance(node, b.Calls):
                 for callee in node.behaviors:
                     callers.setdefault(callee.partition("|")[0], set()).add(each.function)
@@ -675,7 +674,7 @@ def _origin_steps(analysis: Analysis, holding: Holding, missed: Sequence[str]) -
         entry = analysis.project.functions[built.function]
         if "|" in built.key or not any(entry.owner in analysis.project.mro(keeper) for keeper in kept_by):
             continue
-        for node in b.walk(built.node):
+        for node in built.nodes:
             if isinstance(node, b.Happens) and node.effect is Effect.CAPTURE:
                 yield Step(entry.module.source.path, node.span, "capture", f"a capture begins: {node.label}")
                 break
@@ -761,7 +760,7 @@ def _gate_suspect(analysis: Analysis, gate: _Gate) -> Suspect:
             steps.append(Step(path, each.span, "kept", f"{name.rpartition('.')[2]}.{each.name} holds graphs"))
     steps += [
         Step(source.path, call.span, "graph_death", f"the release that does not run: {source.text(call.span)[:60]}")
-        for call in calls(function)
+        for call in function.calls
         if isinstance(call.callee, flow.Attr) and call.callee.name == gate.name
     ]
     values = {

@@ -37,7 +37,7 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
     for root in analysis.behaviors.all():
         if "|" in root.key:
             continue
-        for node in b.walk(root.node):
+        for node in root.nodes:
             if isinstance(node, b.Guarded) and node.handlers:
                 for suspect in _in_try(analysis, root, node):
                     best.setdefault((suspect.path, suspect.at), suspect)

@@ -29,7 +29,7 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
     deaths = [
         (root, node)
         for root in analysis.roots()
-        for node in b.walk(root.node)
+        for node in root.nodes
         if isinstance(node, b.Happens) and node.effect is Effect.GRAPH_DEATH and not node.by_name
     ]
     if not deaths:
@@ -49,7 +49,7 @@ def _is_emptied(analysis: Analysis, event: Event) -> bool:
     name = event.places[0][-1]
     for each in analysis.behaviors.all():
         makes = each.function.endswith((".__init__", ".__post_init__", "<module>"))
-        for node in b.walk(each.node):
+        for node in each.nodes:
             if not isinstance(node, b.Touches) or not any(place[-1] == name for place in node.places):
                 continue
             if node.how in _TAKES or (node.how == "write" and not makes):

@@ -6,9 +6,10 @@ over the function's own parameters; `execution` runs it for a caller by putting 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias
 
 from graphlint.effects import Effect
 from graphlint.source import Span
@@ -190,30 +191,37 @@ class Behavior:
     yields_in_pool: bool = False
     """A context manager under which allocations come from a memory pool of their own."""
 
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """Everything in it, in the order of the text."""
+        return tuple(walk(self.node))
+
+
+_PARTS: Mapping[type, Callable[[Any], tuple[Node, ...]]] = {
+    Order: lambda node: node.items,
+    Either: lambda node: (node.then, node.other),
+    Repeat: lambda node: (node.body, node.other),
+    Each: lambda node: (*node.bodies, node.other),
+    Guarded: lambda node: (node.body, *[handler.node for handler in node.handlers], node.other, node.final),
+    Within: lambda node: (node.calls, node.body),
+}
+
 
 def parts(node: Node) -> tuple[Node, ...]:
     """Direct parts of a node."""
-    match node:
-        case Order(items=items):
-            return items
-        case Either(then=then, other=other):
-            return (then, other)
-        case Repeat(body=body, other=other):
-            return (body, other)
-        case Each(bodies=bodies, other=other):
-            return (*bodies, other)
-        case Guarded():
-            return (node.body, *(handler.node for handler in node.handlers), node.other, node.final)
-        case Within(calls=calls, body=body):
-            return (calls, body)
-    return ()
+    find = _PARTS.get(type(node))
+    return find(node) if find is not None else ()
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """The node and everything in it."""
-    yield node
-    for part in parts(node):
-        yield from walk(part)
+    """The node and everything in it, in the order of the text."""
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        find = _PARTS.get(type(node))
+        if find is not None:
+            waiting.extend(reversed(find(node)))
 
 
 def called_inside(node: Node) -> list[str]:

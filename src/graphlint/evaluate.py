@@ -8,7 +8,7 @@ Types come first from annotations, then from what is assigned, then from who cal
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from graphlint import behavior as b
@@ -103,8 +103,8 @@ class Behaviors:
         self.project = project
         self.vocabulary = vocabulary
         self.slots: dict[Slot, SlotNotes] = {}
-        self.given: set[tuple[str, str]] = set()
-        """Functions and their parameters that are given device memory as it is allocated."""
+        self.given: dict[str, set[str]] = {}
+        """By function, its parameters that are given device memory as it is allocated."""
         self.streams: set[tuple[str, str]] = set()
         """Functions and their parameters that are given the identity of a stream."""
         self.capture_allocations: dict[str, Entry] = {}
@@ -124,6 +124,7 @@ class Behaviors:
         """Functions that may be built; None: all. A call of another is kept by name and does nothing until it is built."""
         self._by_word: dict[str, list[FunctionEntry]] | None = None
         self._typing: dict[str, _Frame] = {}
+        self._calling: dict[str, tuple[tuple[FunctionEntry, flow.Call], ...]] = {}
 
     # ------------------------------------------------------------------------------------------------ behaviors
 
@@ -170,7 +171,7 @@ class Behaviors:
         me = f"${built.receiver}"
         return any(
             isinstance(node, b.Touches) and node.fresh and node.places and node.places[0][0] == me
-            for node in b.walk(built.node)
+            for node in built.nodes
         )
 
     def runs_outside(self, name: str) -> bool:
@@ -364,7 +365,7 @@ class Behaviors:
                 value = union(values)
                 declared = self.project.annotation(entry.module, entry.facts.returns)
                 if declared and not value.types:
-                    value = replace(value, types=declared)
+                    value = value._replace(types=declared)
                 known = self._returns[name] = value
             finally:
                 self._busy.discard(key)
@@ -448,8 +449,14 @@ class Behaviors:
                 known.setdefault(target, []).append((value, how))
         return known
 
-    def _callers(self, function: FunctionEntry) -> Iterator[tuple[FunctionEntry, flow.Call]]:
+    def _callers(self, function: FunctionEntry) -> tuple[tuple[FunctionEntry, flow.Call], ...]:
         """Calls, anywhere in the project, whose callee ends in the function's (or its class's) name and can mean it."""
+        known = self._calling.get(function.name)
+        if known is None:
+            known = self._calling[function.name] = tuple(self._calls_of(function))
+        return known
+
+    def _calls_of(self, function: FunctionEntry) -> Iterator[tuple[FunctionEntry, flow.Call]]:
         facts = function.facts
         word = facts.name
         if word == "__init__" and facts.owner is not None:
@@ -462,7 +469,7 @@ class Behaviors:
         for caller in candidates:
             if caller is function:
                 continue
-            for call in _calls(caller.lowered.flow):
+            for call in caller.calls:
                 callee = call.callee
                 last = callee.name if isinstance(callee, flow.Attr) else getattr(callee, "id", None)
                 if last != word:
@@ -483,7 +490,7 @@ class Behaviors:
                         self._by_word.setdefault(each, []).append(entry)
             for module in self.project.modules.values():
                 top = self.project.functions[f"{module.name}.{MODULE}"]
-                for each in {e.callee.id for e in _calls(top.lowered.flow) if isinstance(e.callee, flow.Name)}:
+                for each in {e.callee.id for e in top.calls if isinstance(e.callee, flow.Name)}:
                     self._by_word.setdefault(each, []).append(top)
         return self._by_word.get(word, [])
 
@@ -556,7 +563,7 @@ def _over(bound: Bound, instance: Value) -> Bound:
         places = []
         for place in value.places:
             places += [(*base, *place[1:]) for base in instance.places] if place[0] == "$self" else [place]
-        return replace(value, places=tuple(places)[:WIDEST])
+        return value._replace(places=tuple(places)[:WIDEST])
 
     receiver = over(bound.receiver) if bound.receiver is not None else None
     args = tuple(map(over, bound.args))
@@ -599,16 +606,16 @@ def _is_record(entry: ClassEntry) -> bool:
 
 def _bindings(body: Flow) -> Iterator[tuple[Expr, Expr, str]]:
     """Targets and values of every assignment in a flow, tuples taken apart, `x.append(v)` as an item."""
-    match body:
-        case flow.Bind(target=target, value=value, annotation=annotation):
-            if annotation is not None:
-                yield target, annotation, "annotation"
-            if value is not None:
-                yield from _pairs(target, value)
-        case flow.Eval(value=flow.Call(callee=flow.Attr(base=base, name=name), args=args)) if name in _KEEPERS and args:
-            yield flow.Item(base, args[0], body.span), args[-1], "item"
-    for child in flow.children(body):
-        yield from _bindings(child)
+    for statement in flow.statements(body):
+        if isinstance(statement, flow.Bind):
+            if statement.annotation is not None:
+                yield statement.target, statement.annotation, "annotation"
+            if statement.value is not None:
+                yield from _pairs(statement.target, statement.value)
+        elif isinstance(statement, flow.Eval):
+            match statement.value:
+                case flow.Call(callee=flow.Attr(base=base, name=name), args=args) if name in _KEEPERS and args:
+                    yield flow.Item(base, args[0], statement.span), args[-1], "item"
 
 
 def _pairs(target: Expr, value: Expr) -> Iterator[tuple[Expr, Expr, str]]:
@@ -624,33 +631,9 @@ def _pairs(target: Expr, value: Expr) -> Iterator[tuple[Expr, Expr, str]]:
 
 
 def _exits(body: Flow) -> Iterator[flow.Exit]:
-    if isinstance(body, flow.Exit) and body.kind == "return":
-        yield body
-    for child in flow.children(body):
-        yield from _exits(child)
-
-
-def _expressions(body: Flow) -> Iterator[Expr]:
-    """Expressions that stand directly in statements."""
-    match body:
-        case flow.Eval(value=value):
-            yield value
-        case flow.Bind(target=target, value=value):
-            yield target
-            if value is not None:
-                yield value
-        case flow.Drop(target=target):
-            yield target
-        case flow.Alt(test=test):
-            yield test
-        case flow.Star(iterable=iterable, test=test):
-            yield from (e for e in (iterable, test) if e is not None)
-        case flow.Scope(context=context):
-            yield context
-        case flow.Exit(value=value) if value is not None:
-            yield value
-    for child in flow.children(body):
-        yield from _expressions(child)
+    for statement in flow.statements(body):
+        if isinstance(statement, flow.Exit) and statement.kind == "return":
+            yield statement
 
 
 def _read_expressions(body: Flow) -> Iterator[Expr]:
@@ -662,7 +645,7 @@ def _read_expressions(body: Flow) -> Iterator[Expr]:
         case flow.Drop():
             pass
         case _:
-            own = list(_expressions(body)) if not flow.children(body) else []
+            own = list(flow.operands(body)) if not flow.children(body) else []
             stack += own
     match body:
         case flow.Alt(test=test):
@@ -679,15 +662,6 @@ def _read_expressions(body: Flow) -> Iterator[Expr]:
         stack += flow.subexpressions(expr)
     for child in flow.children(body):
         yield from _read_expressions(child)
-
-
-def _calls(body: Flow) -> Iterator[flow.Call]:
-    stack = list(_expressions(body))
-    while stack:
-        expr = stack.pop()
-        if isinstance(expr, flow.Call):
-            yield expr
-        stack += flow.subexpressions(expr)
 
 
 def _argument(function: FunctionEntry, call: flow.Call, name: str) -> Expr | None:
@@ -824,7 +798,7 @@ class _Frame:
                 and not each.places[0][0].startswith(("@", "%"))
                 for origin in each.fresh
             }
-            returns = replace(returns, fresh=tuple(origin for origin in returns.fresh if origin not in kept))
+            returns = returns._replace(fresh=tuple(origin for origin in returns.fresh if origin not in kept))
         return Behavior(
             key,
             self.entry.name,
@@ -906,7 +880,7 @@ class _Frame:
             slot = (f"mod:{self.entry.name}", MEMO)
             key = Value(items=tuple(self.env.get(name, NOTHING_KNOWN) for name in params))
             reads = frozenset((f"${name}",) for name in params)
-            self.touch("add", (slot,), slot, span, result, key=replace(key, reads=reads))
+            self.touch("add", (slot,), slot, span, result, key=key._replace(reads=reads))
 
     def exception(self, value: Expr | None) -> str:
         """Dotted name of the class of what is raised or caught."""
@@ -930,7 +904,7 @@ class _Frame:
                 types = tuple(t for kind in named for t in self.project.annotation(self.module, kind))
                 known = self.env[name]
                 mine = tuple(t for t in known.types if any(each.name in self.project.mro(t.name) for each in types))
-                return {name: replace(known, types=mine or types)}, {}
+                return {name: known._replace(types=mine or types)}, {}
         return {}, {}
 
     def is_no(self, value: Value, kinds: Expr) -> bool:
@@ -1065,7 +1039,7 @@ class _Frame:
                 self.env[bind.target.id] = Value(((f"@{bind.span.start}",),), before.types)
             return
         if bind.annotation is not None and not value.types:
-            value = replace(value, types=self.project.annotation(self.module, bind.annotation))
+            value = value._replace(types=self.project.annotation(self.module, bind.annotation))
         self.bind(bind.target, value, bind.span)
 
     def bind(self, target: Expr, value: Value, span: Span) -> None:
@@ -1077,14 +1051,14 @@ class _Frame:
                 place = (f"mod:{self.module.name}", name)
                 self.touch("write", (place,), (f"mod:{self.module.name}", name), span, value)
                 if self.entry.facts.qualname == MODULE:
-                    self.env[name] = replace(value, places=(place,), slot=place)
+                    self.env[name] = value._replace(places=(place,), slot=place)
             case flow.Name(id=name):
                 if value.tags & _CONSTANTS:
                     place = (f"%{name}",)  # type: ignore[assignment]
                     self.emit(b.Touches("write", (place,), None, span, value.tags))
-                    value = replace(value, places=(place,))
+                    value = value._replace(places=(place,))
                 elif not value.places and value.symbol is None:
-                    value = replace(value, places=((f"@{span.start}",),))
+                    value = value._replace(places=((f"@{span.start}",),))
                 self.env[name] = value
             case flow.Attr(base=base, name=name):
                 owner = self.value(base)
@@ -1114,7 +1088,7 @@ class _Frame:
                         if isinstance(node, b.Touches) and node.how == "write" and taken.intersection(node.places):
                             self.out[at] = node._replace(tags=node.tags | {"moved"})
             case flow.Op(op="*", operands=operands):
-                self.bind(operands[0], replace(value, items=None), span)
+                self.bind(operands[0], value._replace(items=None), span)
 
     def filled(self, base: Expr, container: Value, item: Value) -> None:
         """A local container that an item was put into is not empty any more, and holds what was put in."""
@@ -1122,7 +1096,7 @@ class _Frame:
             return
         kinds = [t for t in container.types if t.name in CONTAINERS] or [Type("dict")]
         types = tuple(Type(t.name, tuple(dict.fromkeys((*t.items, *item.types)))[:WIDEST]) for t in kinds)
-        self.env[base.id] = replace(container, types=types, tags=container.tags - {"empty"}, items=None)
+        self.env[base.id] = container._replace(types=types, tags=container.tags - {"empty"}, items=None)
 
     @staticmethod
     def part(value: Value, index: int, span: Span) -> Value:
@@ -1439,7 +1413,7 @@ class _Frame:
             case flow.Attr(base=base, name=name):
                 read = self.read(self.attribute(self.value(base), name, expr.span))
                 named = self.vocabulary.names.is_stream(name)
-                return replace(read, tags=read.tags | named) if named and not read.calls else read
+                return read._replace(tags=read.tags | named) if named and not read.calls else read
             case flow.Call():
                 return self.call(expr)
             case flow.Item(base=base, key=index):
@@ -1501,7 +1475,7 @@ class _Frame:
         reads = frozenset(tuple(dict.fromkeys(place for value in values for place in _sources(value)))[:_MOST_READ])
         fresh = tuple(dict.fromkeys(origin for value in values for origin in value.fresh))[:WIDEST]
         tags = result.tags | {"stream"} if any("stream" in value.tags for value in values) else result.tags
-        return replace(result, reads=result.reads | reads, fresh=result.fresh or fresh, tags=tags)
+        return result._replace(reads=result.reads | reads, fresh=result.fresh or fresh, tags=tags)
 
     def cell(self, name: str) -> Slot | None:
         """Place of a variable that belongs to a function around this one, where that function gives it a value."""
@@ -1547,7 +1521,7 @@ class _Frame:
             cell = self.cell(name)
             if cell is None or not value.places or not value.places[0][0].startswith(("@", "%")):
                 return value
-            return replace(value, places=(cell,), slot=cell, tags=value.tags - _CONSTANTS - {"empty"}, fresh=())
+            return value._replace(places=(cell,), slot=cell, tags=value.tags - _CONSTANTS - {"empty"}, fresh=())
         symbol = self.project.lookup(self.module, name)
         if symbol is None:
             if name == "__class__" and self.entry.owner:
@@ -1618,7 +1592,7 @@ class _Frame:
                 return Value(calls=(Bound(symbol.name, receiver),), symbol=symbol)
             value = self.of_symbol(symbol)
             if not value.places and base.places:
-                value = replace(value, places=tuple((*place, name) for place in base.places))
+                value = value._replace(places=tuple((*place, name) for place in base.places))
             return value
         results: list[Value] = []
         for t in base.types:
@@ -1702,7 +1676,7 @@ class _Frame:
                 return base.items[index.value]
         key = self.value(index)
         if isinstance(index, flow.Op) and index.op == "Slice":
-            return replace(base, items=None)
+            return base._replace(items=None)
         if self.emitting:
             self.lookups += base.places
         for t in base.types[:1]:
@@ -1746,7 +1720,7 @@ class _Frame:
             self.emit(b.Either(test, go, skip, expr.span))
         result = union([first, rest[0]]) if op == "or" else rest[0]
         second = self.truth(rest[0], expr.span)
-        return replace(result, test=(op, test, second))
+        return result._replace(test=(op, test, second))
 
     def comprehension(self, expr: flow.Each) -> Value:
         iterable = self.value(expr.iterable)
@@ -1913,7 +1887,7 @@ class _Frame:
                 return self.of_symbol(self.project.resolve(literal))
             case ("cast", (kind, one)):
                 types = self.project.annotation(self.module, kind)
-                return replace(self.value(one), types=types)
+                return self.value(one)._replace(types=types)
             case (_, (one, *rest)) if name in _SAME and (name == "sorted" or not (rest or expr.keywords)):
                 value = self.value(one)
                 is_dict = bool(value.types) and all(t.name in _DICTS for t in value.types)
@@ -2090,7 +2064,7 @@ class _Frame:
         ):  # unread: by way of a base outside the tree
             sole = self.siblings.get(name) or self.project.sole_method(name)
             if sole is not None:
-                owner = replace(receiver, types=(Type(sole[0]),))
+                owner = receiver._replace(types=(Type(sole[0]),))
                 candidates = [sole[1], *self.project.overriders(sole[0], name)]
                 return self.call_functions(
                     tuple(Bound(c, owner) for c in candidates[:WIDEST]), args, tuple(keywords.items()), span
@@ -2162,18 +2136,17 @@ class _Frame:
             )
         result = self.by_name(name, Value(((f"@{expr.span.start}",),), fields=fields), expr.span)
         named = self.vocabulary.names.is_stream(name)
-        result = self.made_of((receiver, *args, *keywords.values()), replace(result, tags=result.tags | named))
+        result = self.made_of((receiver, *args, *keywords.values()), result._replace(tags=result.tags | named))
         if isinstance(expr.callee, flow.Attr) and receiver.fresh and name not in _TO_HOST:
-            return replace(
-                result, fresh=receiver.fresh, tags=result.tags | receiver.tags & {"tensor"}, types=receiver.types
-            )
-        return result if result.fresh and result.fresh[0].by_name else replace(result, fresh=())
+            tags = result.tags | receiver.tags & {"tensor"}
+            return result._replace(fresh=receiver.fresh, tags=tags, types=receiver.types)
+        return result if result.fresh and result.fresh[0].by_name else result._replace(fresh=())
 
     def by_name(self, name: str, value: Value, span: Span) -> Value:
         """The result of a callee that nobody can read, as device memory if the name says that it makes some."""
         if not self.emitting or self.in_pool or not self.vocabulary.names.makes_memory(name):
             return value
-        return replace(value, fresh=(Origin(self.entry.name, span, by_name=True),))
+        return value._replace(fresh=(Origin(self.entry.name, span, by_name=True),))
 
     def tensor(self, args: Sequence[Value], keywords: Mapping[str, Value], span: Span) -> Value:
         """A new tensor; on the host it is no device memory, and from a memory pool of its own it is nobody's."""
@@ -2185,7 +2158,7 @@ class _Frame:
             return Value(place, (Type(TENSOR),))
         result = self.made_of((*args, *keywords.values()), Value(place, (Type(TENSOR),), tags=frozenset(("tensor",))))
         fresh = (Origin(self.entry.name, span),) if not self.in_pool else ()
-        return replace(result, fresh=fresh, tags=result.tags - {"stream"})
+        return result._replace(fresh=fresh, tags=result.tags - {"stream"})
 
     def effects(
         self,
@@ -2260,7 +2233,7 @@ class _Frame:
         if made == "mempool":
             return Value(place, (Type(MEMPOOL),), tags=frozenset(("mempool",)))
         if entry.store is not None:
-            return replace(self.subject(entry.store, receiver, args, keywords, span), tags=frozenset(("pool",)))
+            return self.subject(entry.store, receiver, args, keywords, span)._replace(tags=frozenset(("pool",)))
         minted = entry.of != "self"
         if minted:
             self.emit(b.Happens(Effect.POOL_MINT, place, None, span, entry.name))
@@ -2295,7 +2268,7 @@ class _Frame:
                 self.touch("add", receiver.places, receiver.slot, span, args[-1])
             return union([receiver.element, args[-1]]) if name == "setdefault" else NOTHING_KNOWN
         if name in _VIEWS and (kinds or not args):
-            return replace(receiver, items=None)
+            return receiver._replace(items=None)
         if "namespace" in receiver.tags and not args and name in ("items", "values", "copy", "keys"):
             return self.part_of_namespace(receiver, name)
         if name == "items" and not args:
@@ -2382,7 +2355,7 @@ class _Frame:
         if self.emitting:
             value = self.made_of((*args, *keywords.values()), value)
             if self.all.allocates(name):
-                value = replace(value, fresh=(Origin(self.entry.name, span), *value.fresh)[:WIDEST])
+                value = value._replace(fresh=(Origin(self.entry.name, span), *value.fresh)[:WIDEST])
         for method in (init, self.project.method(name, "__post_init__")):
             if method is not None:
                 rest = (tuple(args), tuple(keywords.items())) if method == init else ((), ())
@@ -2416,7 +2389,7 @@ class _Frame:
                 if value.fresh and value.places and value.places[0][0].startswith("@"):
                     self.given[value.places[0][0]] = value.fresh
                 if value.fresh:
-                    self.all.given.add((bound.function, param))
+                    self.all.given.setdefault(bound.function, set()).add(param)
                 if "stream" in value.tags:
                     self.all.streams.add((bound.function, param))
         outside = any(bound.outside or self.all.runs_outside(bound.function) for bound in bounds)
@@ -2437,7 +2410,7 @@ class _Frame:
             and result.symbol is None
             and not result.tags & {"pool", "graph", "object"}
         ):
-            result = replace(result, test=("returned", identity))
+            result = result._replace(test=("returned", identity))
         return result
 
     def variant(self, function: FunctionEntry, bindings: Mapping[str, Value]) -> dict[str, tuple[Type, ...]]:
@@ -2503,12 +2476,12 @@ class _Frame:
             slot = (f"mod:{bound.function}", MEMO)
             value = replace(value, places=(slot,), slot=slot)
         if value.fresh:
-            value = replace(value, fresh=() if kept else tuple(self.passed_on(origin, span) for origin in value.fresh))
+            value = value._replace(fresh=() if kept else tuple(self.passed_on(origin, span) for origin in value.fresh))
         declared = self.project.annotation(function.module, function.facts.returns)
         if declared and all(t.name in CONTAINERS and not t.items for t in value.types):
-            value = replace(value, types=declared)
+            value = value._replace(types=declared)
         if not value.types and built is not None and not function.is_context_manager:
-            value = replace(value, types=self.all.return_value(bound.function).types)
+            value = value._replace(types=self.all.return_value(bound.function).types)
         return value
 
 
@@ -2517,7 +2490,7 @@ def _captured(value: Value) -> Value:
     if value.tags & {"pool", "graph"} or value.test is not None:
         return value
     items = tuple(map(_captured, value.items)) if value.items is not None else None
-    return replace(value, tags=value.tags | {"captured"}, items=items)
+    return value._replace(tags=value.tags | {"captured"}, items=items)
 
 
 def _unrolled(value: Value) -> int:
@@ -2565,7 +2538,7 @@ def _rebased(value: Value, bindings: Mapping[str, Value], span: Span, depth: int
             places.append(place)
     test = _rebased_test(value.test, bindings) if value.test is not None else None
     if inherited is not None and len(value.places) == 1:
-        return replace(inherited, test=inherited.test or test)
+        return inherited._replace(test=inherited.test or test)
     reads = _rebased_reads(value.reads, bindings)
     fields = {name: _rebased(each, bindings, span, depth + 1) for name, each in value.fields.items()}
     items = (
@@ -2577,7 +2550,7 @@ def _rebased(value: Value, bindings: Mapping[str, Value], span: Span, depth: int
         graph, pool = value.context
         context = (_rebased(graph, bindings, span, depth + 1), _rebased(pool, bindings, span, depth + 1))
     unique = tuple(dict.fromkeys(places))[:WIDEST]
-    return replace(value, places=unique, fields=fields, items=items, test=test, each=each, reads=reads, context=context)
+    return value._replace(places=unique, fields=fields, items=items, test=test, each=each, reads=reads, context=context)
 
 
 def _rebased_reads(reads: Iterable[Place], bindings: Mapping[str, Value]) -> frozenset[Place]:
@@ -2709,16 +2682,17 @@ def _span(expr: Expr) -> Span:
 
 def _local_bindings(body: Flow) -> Iterator[tuple[str, Expr, str]]:
     """Every way in which a flow gives a local variable a value."""
-    match body:
-        case flow.Star(target=target, iterable=iterable) if target is not None and iterable is not None:
-            yield from _targets(target, iterable, "each")
-        case flow.Scope(target=target, context=context) if target is not None:
-            yield from _targets(target, context, "set")
-    for target, value, how in _bindings(body) if isinstance(body, flow.Bind) else ():
-        if isinstance(target, flow.Name):
-            yield target.id, value, how
-    for expr in _expressions(body) if not flow.children(body) else ():
-        stack = [expr]
+    for statement in flow.statements(body):
+        match statement:
+            case flow.Star(target=target, iterable=iterable) if target is not None and iterable is not None:
+                yield from _targets(target, iterable, "each")
+            case flow.Scope(target=target, context=context) if target is not None:
+                yield from _targets(target, context, "set")
+            case flow.Bind():
+                for target, value, how in _bindings(statement):
+                    if isinstance(target, flow.Name):
+                        yield target.id, value, how
+        stack = list(flow.operands(statement)) if not flow.children(statement) else []
         while stack:
             each = stack.pop()
             if isinstance(each, flow.Walrus):
@@ -2726,8 +2700,6 @@ def _local_bindings(body: Flow) -> Iterator[tuple[str, Expr, str]]:
             elif isinstance(each, flow.Each):
                 yield from _targets(each.target, each.iterable, "each")
             stack += flow.subexpressions(each)
-    for child in flow.children(body):
-        yield from _local_bindings(child)
 
 
 def _targets(target: Expr, value: Expr, how: str) -> Iterator[tuple[str, Expr, str]]:

@@ -149,7 +149,7 @@ def _known(analysis: Analysis, source: Source, row: int) -> Iterator[str]:
 
 
 def _facts(analysis: Analysis, behavior: b.Behavior, source: Source, row: int) -> Iterator[str]:
-    for node in b.walk(behavior.node):
+    for node in behavior.nodes:
         span = getattr(node, "span", None)
         if span is None or source.row(span.start) != row:
             continue

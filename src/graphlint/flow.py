@@ -16,8 +16,8 @@ left to right visits the calls in the order in which Python runs them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple, TypeAlias, get_args
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeAlias, get_args
 
 from graphlint.source import Span
 
@@ -235,51 +235,80 @@ NOTHING = Seq(())
 """The flow that does nothing."""
 
 
+_OPERANDS: Mapping[type, Callable[[Any], tuple[Expr, ...]]] = {
+    Attr: lambda expr: (expr.base,),
+    Item: lambda expr: (expr.base, expr.key),
+    Group: lambda expr: (*[key for key in expr.keys if key is not None], *expr.items),
+    Text: lambda expr: expr.parts,
+    Op: lambda expr: expr.operands,
+    Choice: lambda expr: (expr.test, expr.then, expr.other),
+    Call: lambda expr: (expr.callee, *expr.args, *[value for _, value in expr.keywords]),
+    Each: lambda expr: (expr.iterable, *expr.tests, *((expr.key,) if expr.key is not None else ()), expr.element),
+    Walrus: lambda expr: (expr.value,),
+}
+_CHILDREN: Mapping[type, Callable[[Any], tuple[Flow, ...]]] = {
+    Seq: lambda flow: flow.items,
+    Alt: lambda flow: (flow.then, flow.other),
+    Star: lambda flow: (flow.body, flow.other),
+    Scope: lambda flow: (flow.body,),
+    Try: lambda flow: (flow.body, *[handler.body for handler in flow.handlers], flow.other, flow.final),
+}
+
+
 def subexpressions(expr: Expr) -> tuple[Expr, ...]:
     """Direct operands of an expression, in the order of evaluation."""
-    match expr:
-        case Attr(base=base):
-            return (base,)
-        case Item(base=base, key=key):
-            return (base, key)
-        case Group(items=items, keys=keys):
-            return (*(key for key in keys if key is not None), *items)
-        case Text(parts=parts):
-            return parts
-        case Op(operands=operands):
-            return operands
-        case Choice(test=test, then=then, other=other):
-            return (test, then, other)
-        case Call(callee=callee, args=args, keywords=keywords):
-            return (callee, *args, *(value for _, value in keywords))
-        case Each():
-            return (expr.iterable, *expr.tests, *((expr.key,) if expr.key is not None else ()), expr.element)
-        case Walrus(value=value):
-            return (value,)
-    return ()
+    find = _OPERANDS.get(type(expr))
+    return find(expr) if find is not None else ()
 
 
 def children(flow: Flow) -> tuple[Flow, ...]:
     """Direct parts of a flow that are flows."""
-    match flow:
-        case Seq(items=items):
-            return items
-        case Alt(then=then, other=other):
-            return (then, other)
-        case Star(body=body, other=other):
-            return (body, other)
-        case Scope(body=body):
-            return (body,)
-        case Try():
-            return (flow.body, *(handler.body for handler in flow.handlers), flow.other, flow.final)
-    return ()
+    find = _CHILDREN.get(type(flow))
+    return find(flow) if find is not None else ()
 
 
 def statements(flow: Flow) -> Iterator[Flow]:
-    """A flow and everything in it that is a flow."""
-    yield flow
-    for child in children(flow):
-        yield from statements(child)
+    """A flow and everything in it that is a flow, in the order of the text."""
+    waiting = [flow]
+    while waiting:
+        flow = waiting.pop()
+        yield flow
+        find = _CHILDREN.get(type(flow))
+        if find is not None:
+            waiting.extend(reversed(find(flow)))
+
+
+def operands(flow: Flow) -> Iterator[Expr]:
+    """Expressions that stand directly in a statement, targets included."""
+    match flow:
+        case Eval(value=value):
+            yield value
+        case Bind(target=target, value=value):
+            yield target
+            if value is not None:
+                yield value
+        case Drop(target=target):
+            yield target
+        case Alt(test=test):
+            yield test
+        case Star(iterable=iterable, test=test):
+            yield from (each for each in (iterable, test) if each is not None)
+        case Scope(context=context):
+            yield context
+        case Exit(value=value) if value is not None:
+            yield value
+
+
+def calls(flow: Flow) -> Iterator[Call]:
+    """Every call in a flow, those in other calls too."""
+    stack = [expr for statement in statements(flow) for expr in operands(statement)]
+    while stack:
+        expr = stack.pop()
+        if isinstance(expr, Call):
+            yield expr
+        find = _OPERANDS.get(type(expr))
+        if find is not None:
+            stack += find(expr)
 
 
 def expressions(flow: Flow) -> Iterator[Expr]:

@@ -62,7 +62,7 @@ class Growth:
     @cached_property
     def knows_captures(self) -> bool:
         """Whether the function asks whether the stream is being captured: somebody captures what it gives."""
-        return any(isinstance(node, b.Either) and asks_capture(node.test) for node in b.walk(self.whole.node))
+        return any(isinstance(node, b.Either) and asks_capture(node.test) for node in self.whole.nodes)
 
     @cached_property
     def by_size(self) -> bool:
@@ -87,9 +87,7 @@ class Growth:
     def test(self) -> Span | None:
         """The branch that decides whether it grows, around the replacement or before it; None: another one does."""
         at = self.event.stack[0].span
-        spans = [
-            node.span for node in b.walk(self.whole.node) if isinstance(node, b.Either) and self._compared(node.test)
-        ]
+        spans = [node.span for node in self.whole.nodes if isinstance(node, b.Either) and self._compared(node.test)]
         around = [span for span in spans if span.contains(at)]
         before = [span for span in spans if span.end <= at.start]
         return min(around, default=None) or max(before, default=None)
@@ -111,7 +109,7 @@ class Growth:
     @cached_property
     def _noted(self) -> frozenset[Place]:
         """Attributes and variables that the function sets: the capacity beside the buffer, the key beside the slot."""
-        touched = (node for node in b.walk(self.whole.node) if isinstance(node, b.Touches) and node.how == "write")
+        touched = (node for node in self.whole.nodes if isinstance(node, b.Touches) and node.how == "write")
         return frozenset(place for node in touched for place in node.places)
 
     @cached_property
@@ -224,7 +222,7 @@ class Growth:
         setters = {
             root.function
             for root in self.analysis.behaviors.all()
-            for node in b.walk(root.node)
+            for node in root.nodes
             if isinstance(node, b.Touches)
             and node.how == "write"
             and node.tags != {"none"}
@@ -271,7 +269,7 @@ class Growth:
         def is_it(places: tuple[Place, ...]) -> bool:
             return any(place[: len(self.place)] == self.place for place in places)
 
-        for node in b.walk(caller.node):
+        for node in caller.nodes:
             if isinstance(node, b.Touches) and node.how in ("write", "add") and is_it(node.value_places):
                 own = any(place[0].startswith("$") for place in node.places)
                 if own:
@@ -283,7 +281,7 @@ class Growth:
         """Whether a caller only sees to it that the memory is large enough."""
         calls = {
             node.span
-            for node in b.walk(caller.node)
+            for node in caller.nodes
             if isinstance(node, b.Calls) and any(key.partition("|")[0] == function for key in node.behaviors)
         }
         body = self.analysis.project.functions[caller.function].lowered.flow
@@ -334,7 +332,7 @@ def _compares(analysis: Analysis, store: Store) -> bool:
     return any(
         isinstance(node, b.Either) and any(op in _SIZES for op in _operators(node.test))
         for each in built
-        for node in b.walk(each.node)
+        for node in each.nodes
     )
 
 
@@ -349,7 +347,7 @@ def _is_long_lived(analysis: Analysis, runs: Runs, growth: Growth, depth: int = 
     if len(place) > 1 and slot is not None and slot[0] in analysis.project.classes:
         return True
     for caller in runs.callers(root.function) if depth < _MOST_CALLERS else ():
-        for node in b.walk(caller.node):
+        for node in caller.nodes:
             if isinstance(node, b.Calls) and any(key.partition("|")[0] == root.function for key in node.behaviors):
                 for given in dict(node.bindings).get(place[0][1:], ()):
                     if given[0].startswith(_SHARED) or (len(given) > 1 and given[0] == f"${caller.receiver}"):

@@ -113,7 +113,7 @@ def is_miss(analysis: Analysis, store: Store) -> bool:
 
 def _written(root: Behavior) -> Iterator[Place]:
     """Attributes and variables that a function sets."""
-    for node in b.walk(root.node):
+    for node in root.nodes:
         if isinstance(node, b.Touches) and node.how == "write":
             yield from node.places
 
@@ -204,7 +204,7 @@ class Runs:
         if self._callers is None:
             self._callers = {}
             for root in self.analysis.behaviors.all():
-                calls = (node for node in b.walk(root.node) if isinstance(node, b.Calls))
+                calls = (node for node in root.nodes if isinstance(node, b.Calls))
                 for name in {key.partition("|")[0] for call in calls for key in call.behaviors} - {root.function}:
                     if "|" not in root.key:
                         self._callers.setdefault(name, []).append(root)

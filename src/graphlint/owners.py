@@ -194,7 +194,7 @@ def _made(analysis: Analysis, behaviors: Sequence[Behavior], slot: Slot) -> Iter
     written = [
         (each, node)
         for each in behaviors
-        for node in b.walk(each.node)
+        for node in each.nodes
         if isinstance(node, b.Touches) and node.slot == slot and node.how in ("write", "add")
     ]
     filled = [(each, node) for each, node in written if not node.tags & _NOTHING]
@@ -204,7 +204,7 @@ def _made(analysis: Analysis, behaviors: Sequence[Behavior], slot: Slot) -> Iter
 
 def _captured(analysis: Analysis, behaviors: Sequence[Behavior], kind: str, slots: set[Slot]) -> Iterator[Site]:
     for each in behaviors:
-        nodes = list(b.walk(each.node))
+        nodes = list(each.nodes)
         stores = any(isinstance(n, b.Touches) and n.slot in slots and not n.tags & _NOTHING for n in nodes)
         seen: set[Span] = set()
         for node in nodes:
@@ -228,7 +228,7 @@ def _released(analysis: Analysis, behaviors: Sequence[Behavior], kind: str, slot
     seen: set[str] = set()
     for each in behaviors:
         in_constructor = each.function.endswith((".__init__", f".{MODULE}"))
-        for node in b.walk(each.node):
+        for node in each.nodes:
             if isinstance(node, b.Happens | b.Touches) and node.slot in slots and each.function not in seen:
                 event = Event(node, node.places, (), (), in_constructor=in_constructor)
                 if _ENDS[kind] in analysis.effects(event):

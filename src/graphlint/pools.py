@@ -398,7 +398,7 @@ def _place(analysis: Analysis, function: str, span: Span) -> dict[str, object]:
 def _writes(analysis: Analysis, slot: Slot) -> Iterator[tuple[Behavior, b.Touches]]:
     seen: set[Span] = set()
     for root in analysis.behaviors.all():
-        for node in b.walk(root.node):
+        for node in root.nodes:
             if isinstance(node, b.Touches) and node.slot == slot and node.how == "write" and node.span not in seen:
                 seen.add(node.span)
                 yield root, node
@@ -411,8 +411,7 @@ def _is_lazy(root: Behavior, node: b.Touches) -> bool:
     if root.function.endswith(".__init__") and not _is_shared(node):
         return False
     return any(
-        isinstance(each, b.Either) and node in list(b.walk(each)) and _asks_for(each.test, node)
-        for each in b.walk(root.node)
+        isinstance(each, b.Either) and node in list(b.walk(each)) and _asks_for(each.test, node) for each in root.nodes
     )
 
 
@@ -510,7 +509,7 @@ def stores(analysis: Analysis) -> Iterator[Store]:
     captures: dict[Slot, list[Event]] = {}
     for root in analysis.roots():
         function = analysis.project.functions[root.function]
-        for node in b.walk(root.node):
+        for node in root.nodes:
             if isinstance(node, b.Happens) and node.effect is Effect.CAPTURE and node.pool_slot is not None:
                 event = Event(node, node.places, node.pool, (Frame(root.function, node.span),), effect=Effect.CAPTURE)
                 captures.setdefault(node.pool_slot, []).append(event)
@@ -569,7 +568,7 @@ def _is_anchored(analysis: Analysis, slot: Slot) -> bool:
     """Whether a graph is kept beside the handle, for as long."""
     shared = ("class:", "mod:")
     for root in analysis.roots():
-        for node in b.walk(root.node):
+        for node in root.nodes:
             if (
                 isinstance(node, b.Touches)
                 and node.slot is not None

@@ -74,7 +74,12 @@ class FunctionEntry:
             return Lowered(self.facts.flow, (), self.facts.outer, self.facts.is_generator)
         return facts.lower(self.module.source, self.facts)
 
-    @property
+    @cached_property
+    def calls(self) -> tuple[flow.Call, ...]:
+        """Every call in its text, those in other calls too; not those of the functions in it."""
+        return tuple(flow.calls(self.lowered.flow))
+
+    @cached_property
     def owner(self) -> str | None:
         """The class that it is a method of."""
         return f"{self.module.name}.{self.facts.owner}" if self.facts.owner else None
@@ -196,7 +201,7 @@ class Project:
             else:
                 full = f"{dotted}.{member}" if member else dotted
                 module.scope.setdefault(alias, Symbol("import", full))
-        for statement in _statements(self.functions[f"{name}.{MODULE}"].facts.flow or flow.NOTHING):
+        for statement in flow.statements(self.functions[f"{name}.{MODULE}"].facts.flow or flow.NOTHING):
             if isinstance(statement, flow.Bind) and isinstance(statement.target, flow.Name):
                 module.variables.setdefault(statement.target.id, []).append(statement)
 
@@ -465,13 +470,6 @@ def _merged(orders: Sequence[Sequence[str]]) -> Iterator[str]:
         head = next((h for h in heads if not any(h in order[1:] for order in waiting)), heads[0])
         yield head
         waiting = [rest for order in waiting if (rest := [name for name in order if name != head])]
-
-
-def _statements(body: flow.Flow) -> Iterator[flow.Flow]:
-    """Every statement of a flow, at any depth."""
-    yield body
-    for child in flow.children(body):
-        yield from _statements(child)
 
 
 _DEEPEST_NAMESPACE = 3

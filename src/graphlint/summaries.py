@@ -214,7 +214,7 @@ class Analysis:
         """Last names of all places that some test asks about, and of containers that loops run over."""
         found: set[str] = set()
         for each in self.behaviors.all():
-            for node in b.walk(each.node):
+            for node in each.nodes:
                 if isinstance(node, b.Either | b.Leaves) and node.test is not None:
                     found |= _atoms(node.test)
                 elif isinstance(node, b.Repeat):
@@ -227,7 +227,7 @@ class Analysis:
         held = {
             slot[1]
             for each in self.behaviors.all()
-            for node in b.walk(each.node)
+            for node in each.nodes
             if isinstance(node, b.Touches) and (slot := node.slot) is not None and self.holds(slot) & _MATTERS
         }
         return self.tested | held
@@ -242,7 +242,7 @@ class Analysis:
         """Counts of users whose end releases something: decremented and tested in a function that gives something up."""
         found: set[Slot] = set()
         for each in self.behaviors.all():
-            nodes = list(b.walk(each.node))
+            nodes = list(each.nodes)
             counted = [n for n in nodes if isinstance(n, b.Touches) and n.how == "count" and n.slot is not None]
             if not counted:
                 continue
@@ -268,7 +268,7 @@ class Analysis:
         callers: dict[str, set[str]] = {}
         found: set[str] = set()
         for key, each in everything.items():
-            for node in b.walk(each.node):
+            for node in each.nodes:
                 if isinstance(node, b.Calls):
                     for callee in node.behaviors:
                         callers.setdefault(callee, set()).add(key)
@@ -305,8 +305,8 @@ class Analysis:
 
     def _note_given(self, behavior: Behavior) -> None:
         """Note that a slot is given device memory which a caller allocates for it."""
-        params = {param for function, param in self.behaviors.given if function == behavior.function}
-        for node in b.walk(behavior.node) if params else ():
+        params = self.behaviors.given.get(behavior.function, ())
+        for node in behavior.nodes if params else ():
             if isinstance(node, b.Touches) and any(p[0][1:] in params and len(p) == 1 for p in node.value_places):
                 self.behaviors.note(node.slot).tags.add("fresh")
 
@@ -398,7 +398,7 @@ class Analysis:
         callers: dict[str, set[str]] = {}
         for key, each in self.effectful.items():
             mine = own.setdefault(key, set())
-            for node in b.walk(each.node):
+            for node in each.nodes:
                 if isinstance(node, b.Calls):
                     for callee in node.behaviors:
                         callers.setdefault(callee, set()).add(key)
@@ -433,7 +433,7 @@ class Analysis:
         """By key, the effectful behaviors that call it."""
         found: dict[str, set[str]] = {}
         for key, each in self.effectful.items():
-            for node in b.walk(each.node):
+            for node in each.nodes:
                 if isinstance(node, b.Calls):
                     for callee in node.behaviors:
                         found.setdefault(callee, set()).add(key)
@@ -441,7 +441,7 @@ class Analysis:
 
     def is_wrapper(self, root: Behavior) -> bool:
         """Whether all that a function does happens in one call of it: what there is to say is said of the callee."""
-        acting = [node for node in b.walk(root.node) if isinstance(node, b.Happens | b.Touches | b.Calls)]
+        acting = [node for node in root.nodes if isinstance(node, b.Happens | b.Touches | b.Calls)]
         return len(acting) == 1 and isinstance(acting[0], b.Calls)
 
     def variable(self, function: str, root: str) -> str:
@@ -491,7 +491,7 @@ class Analysis:
                 waiting += b.called_inside(everything[key].node)
             function = self.project.functions[each.function]
             owners = {function.owner or f"mod:{function.module.name}"}
-            for node in b.walk(each.node):
+            for node in each.nodes:
                 is_graph = (isinstance(node, b.Touches) and "graph" in node.tags) or (
                     isinstance(node, b.Happens) and node.effect is Effect.CAPTURE
                 )
@@ -526,8 +526,7 @@ class Analysis:
         for key in self.captured:
             root = self.effectful.get(key)
             if root is None or not any(
-                isinstance(node, b.Touches) and "tensor" in node.tags and node.slot is not None
-                for node in b.walk(root.node)
+                isinstance(node, b.Touches) and "tensor" in node.tags and node.slot is not None for node in root.nodes
             ):
                 continue  # what its callees keep is told of them
             kept = found.setdefault(key, {})
@@ -568,7 +567,7 @@ class Analysis:
             own = 1 if function.kind == "classmethod" else 0
             if function.kind not in ("function", "classmethod", "staticmethod") or len(needs) > own:
                 continue
-            for node in b.walk(root.node):
+            for node in root.nodes:
                 if isinstance(node, b.Touches) and node.slot == slot and node.how in ("clear", "write", "drop"):
                     if Effect.WS_RELEASE in self.effects(Event(node, node.places, (), ())):
                         return root.function
@@ -663,7 +662,7 @@ def analyse(project: Project, vocabulary: Vocabulary) -> Analysis:
         stale = {
             each.key
             for each in behaviors.all()
-            for node in b.walk(each.node)
+            for node in each.nodes
             if isinstance(node, b.Calls) and waiting.intersection(node.behaviors)
         }
         behaviors.forget(stale)

@@ -9,7 +9,6 @@ from graphlint import behavior as b
 from graphlint import flow
 from graphlint.behavior import Behavior
 from graphlint.effects import Effect
-from graphlint.evaluate import _calls
 from graphlint.flow import Expr
 from graphlint.project import FunctionEntry
 from graphlint.summaries import Analysis, Site
@@ -128,7 +127,7 @@ def own_methods(analysis: Analysis, class_name: str, root: Root) -> tuple[Behavi
         if analysis.project.functions[built.function].owner not in ancestors:
             continue
         found[key] = built
-        for node in b.walk(built.node):
+        for node in built.nodes:
             if isinstance(node, b.Calls):
                 waiting += node.behaviors
                 for callee in node.behaviors:
@@ -136,11 +135,6 @@ def own_methods(analysis: Analysis, class_name: str, root: Root) -> tuple[Behavi
                     own = analysis.project.method(class_name, name)
                     waiting += [own] if own is not None else []
     return tuple(found.values())
-
-
-def calls(function: FunctionEntry) -> tuple[flow.Call, ...]:
-    """Every call in a function."""
-    return tuple(_calls(function.lowered.flow))
 
 
 class Mentions(NamedTuple):
@@ -159,7 +153,7 @@ def mentions(analysis: Analysis, methods: Sequence[Behavior]) -> Mentions:
         function = analysis.project.functions[method.function]
         me = method.receiver or ""
         unknown = {span: label for label, span in method.unresolved}
-        for call in calls(function):
+        for call in function.calls:
             label = unknown.get(call.span)
             if label is None:
                 continue

@@ -15,7 +15,7 @@ Places of a callee are written over the callee's own parameters; at a call they 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from graphlint.source import Span
@@ -101,8 +101,10 @@ class Bound(NamedTuple):
     """A decorator has it run outside of the capture."""
 
 
-@dataclass(frozen=True)
-class Value:
+_NO_FIELDS: Mapping[str, Value] = MappingProxyType({})
+
+
+class Value(NamedTuple):
     """What an expression gives. Empty means that nothing is known."""
 
     places: tuple[Place, ...] = ()
@@ -119,7 +121,7 @@ class Value:
     """What its truth says."""
     items: tuple[Value, ...] | None = None
     """Items of a display of known length."""
-    fields: Mapping[str, Value] = field(default_factory=dict, hash=False)
+    fields: Mapping[str, Value] = _NO_FIELDS
     """Attributes of an object made here that are known to be other values."""
     exact: bool = False
     """Its types are not only declared: it was made with this class."""
@@ -133,6 +135,9 @@ class Value:
     """Places that went into it."""
     fresh: tuple[Origin, ...] = ()
     """Allocations of device memory that it is, or holds."""
+
+    def __hash__(self) -> int:
+        return hash((self.places, self.types, self.symbol, self.calls, self.tags, self.slot, self.test, self.items))
 
     @property
     def element(self) -> Value:
