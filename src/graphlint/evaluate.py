@@ -124,6 +124,10 @@ class Behaviors:
         """Functions that may be built; None: all. A call of another is kept by name and does nothing until it is built."""
         self._by_word: dict[str, list[FunctionEntry]] | None = None
         self._typing: dict[str, _Frame] = {}
+        self.started: dict[str, dict[str, Value]] = {}
+        """By function, what its parameters can be, and its local variables over all of their bindings."""
+        self.cut = 0
+        """How often a question was not followed further, so that an answer may be less than whole."""
         self._calling: dict[str, tuple[tuple[FunctionEntry, flow.Call], ...]] = {}
 
     # ------------------------------------------------------------------------------------------------ behaviors
@@ -221,6 +225,7 @@ class Behaviors:
         known = self._known.get(key)
         if known is None:
             if key in self._busy or self._depth > _DEEPEST:
+                self.cut += 1
                 return Known()
             self._busy.add(key)
             self._depth += 1
@@ -306,7 +311,10 @@ class Behaviors:
         known = self._known.get(key)
         if known is None:
             module = self.project.modules.get(module_name)
-            if module is None or key in self._busy:
+            if module is None:
+                return Known()
+            if key in self._busy:
+                self.cut += 1
                 return Known()
             self._busy.add(key)
             try:
@@ -355,6 +363,7 @@ class Behaviors:
         if known is None:
             key = ("return", name)
             if key in self._busy or self._depth > _DEEPEST:
+                self.cut += 1
                 return NOTHING_KNOWN
             self._busy.add(key)
             self._depth += 1
@@ -413,6 +422,7 @@ class Behaviors:
         if known is not None:
             return known
         if key in self._busy or self._depth > 6:
+            self.cut += 1
             return Known()
         self._busy.add(key)
         self._depth += 1
@@ -740,6 +750,9 @@ class _Frame:
         """Method name -> class and function, of receivers whose type is known."""
         self._pending: dict[str, list[tuple[Expr, str]]] | None = None
         self._looking: set[str] = set()
+        self._inside = 0
+        """Comprehensions around the expression at hand, and assignments in expressions before it: they hide variables."""
+        self.params = frozenset(param.name for param in entry.facts.params)
         self._start(types)
 
     @classmethod
@@ -752,6 +765,17 @@ class _Frame:
         return cls(behaviors, behaviors.project.functions[f"{module.name}.{MODULE}"], {}, emitting=False)
 
     def _start(self, types: Mapping[str, tuple[Type, ...]]) -> None:
+        entry = self.entry
+        known = self.all.started.get(entry.name) if not types else None
+        if known is not None:
+            self.env = {name: value for name, value in known.items() if not self.emitting or name in self.params}
+            return
+        before = self.all.cut
+        self._bind_params(types)
+        if not types and self.all.cut == before:
+            self.all.started[entry.name] = dict(self.env)
+
+    def _bind_params(self, types: Mapping[str, tuple[Type, ...]]) -> None:
         entry = self.entry
         for index, param in enumerate(entry.facts.params):
             place = ((f"${param.name}",),)
@@ -1337,6 +1361,7 @@ class _Frame:
             case flow.Call() if self._last(expr.callee) == "bool" and len(expr.args) == 1:
                 return self.test(expr.args[0])
             case flow.Walrus(target=target, value=inner):
+                self._inside += 1
                 self.bind(target, self.value(inner), expr.span)
                 return self.test(target)
             case flow.Call(callee=flow.Name(id="isinstance"), args=(flow.Name() as one, kinds)) if self.is_no(
@@ -1457,6 +1482,7 @@ class _Frame:
             case flow.Each():
                 return self.comprehension(expr)
             case flow.Walrus(target=target, value=inner):
+                self._inside += 1
                 value = self.value(inner)
                 self.bind(target, value, expr.span)
                 return self.variable(target.id) if self.emitting else value
@@ -1534,8 +1560,12 @@ class _Frame:
         if self._pending is None:
             self._pending = self.all.local_bindings(self.entry)
         bindings = self._pending.get(name)
-        if not bindings or name in self._looking:
+        if not bindings:
             return None
+        if name in self._looking:
+            self.all.cut += 1
+            return None
+        before = self.all.cut
         self._looking.add(name)
         try:
             values = []
@@ -1550,6 +1580,9 @@ class _Frame:
         finally:
             self._looking.discard(name)
         self.env[name] = result
+        kept = self.all.started.get(self.entry.name)
+        if kept is not None and self.all.cut == before and not self._inside:
+            kept[name] = result
         return result
 
     def of_symbol(self, symbol: Symbol) -> Value:
@@ -1725,6 +1758,13 @@ class _Frame:
     def comprehension(self, expr: flow.Each) -> Value:
         iterable = self.value(expr.iterable)
         saved = dict(self.env)
+        self._inside += 1
+        try:
+            return self._comprehended(expr, iterable, saved)
+        finally:
+            self._inside -= 1
+
+    def _comprehended(self, expr: flow.Each, iterable: Value, saved: dict[str, Value]) -> Value:
         values: list[Value] = []
 
         def once(item: Value) -> None:
@@ -2474,7 +2514,7 @@ class _Frame:
         value = _rebased(value, bindings, span, 0)
         if kept and "pool" in value.tags and function.memo == "function":
             slot = (f"mod:{bound.function}", MEMO)
-            value = replace(value, places=(slot,), slot=slot)
+            value = value._replace(places=(slot,), slot=slot)
         if value.fresh:
             value = value._replace(fresh=() if kept else tuple(self.passed_on(origin, span) for origin in value.fresh))
         declared = self.project.annotation(function.module, function.facts.returns)

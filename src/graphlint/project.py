@@ -163,6 +163,7 @@ class Project:
         self._mro: dict[str, tuple[str, ...]] = {}
         self._packages: set[str] = set()
         self._resolving: set[tuple[str, str]] = set()
+        self._resolved: dict[str, Symbol] = {}
 
     # ------------------------------------------------------------------------------------------------- building
 
@@ -232,14 +233,21 @@ class Project:
 
     def resolve(self, dotted: str) -> Symbol:
         """What a dotted name means, imports followed."""
+        known = self._resolved.get(dotted)
+        if known is not None:
+            return known
+        outermost = not self._resolving and bool(self._packages)
         key = ("", dotted)
         if key in self._resolving:
             return Symbol("external", dotted)
         self._resolving.add(key)
         try:
-            return self._resolve(dotted)
+            found = self._resolve(dotted)
         finally:
             self._resolving.discard(key)
+        if outermost:  # all modules are in, and no cycle cut the answer short
+            self._resolved[dotted] = found
+        return found
 
     def _resolve(self, dotted: str) -> Symbol:
         if dotted in self.modules:

@@ -540,12 +540,7 @@ class Analysis:
 
     def kept_by_captures(self, owner: str) -> Mapping[Slot, Place]:
         """Shared places that keep memory which the captures of a class allocate: class attributes and module variables."""
-        waiting = [
-            key
-            for each in self.behaviors.all()
-            if self.project.functions[each.function].owner == owner
-            for key in each.calls_in_capture
-        ]
+        waiting = list(self._called_in_captures.get(owner, ()))
         seen: set[str] = set()
         result: dict[Slot, Place] = {}
         while waiting:
@@ -558,6 +553,16 @@ class Analysis:
             behavior = self.effectful.get(key)
             waiting += b.called_inside(behavior.node) if behavior is not None else ()
         return result
+
+    @cached_property
+    def _called_in_captures(self) -> Mapping[str | None, Sequence[str]]:
+        """By class, the keys of behaviors that run inside the captures of its methods."""
+        found: dict[str | None, list[str]] = {}
+        for each in self.behaviors.all():
+            if each.calls_in_capture:
+                owner = self.project.functions[each.function].owner
+                found.setdefault(owner, []).extend(sorted(each.calls_in_capture))
+        return found
 
     def releaser(self, slot: Slot) -> str | None:
         """Dotted name of a function that gives up what a shared place holds and needs no argument."""

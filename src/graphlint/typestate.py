@@ -59,6 +59,7 @@ def suspects(analysis: Analysis, rule: Rule) -> Iterator[Suspect]:
     if automaton is None:
         return
     runs = _Repetitions(analysis)
+    cut: set[str] = set()
     best: dict[tuple[str, Span], Suspect] = {}
     inner: dict[tuple[str, Span], set[tuple[str, Span]]] = {}
     for root in analysis.roots():
@@ -67,7 +68,9 @@ def suspects(analysis: Analysis, rule: Rule) -> Iterator[Suspect]:
             continue
         sites = analysis.sites(root)
         for subject in _subjects(analysis, automaton, root, sites):
-            for trace in _hazards(analysis, automaton, root, subject):
+            if root.key in cut:
+                break  # what made its paths too many for one subject does so for all
+            for trace in _hazards(analysis, automaton, root, subject, cut):
                 suspect, below = _suspect(analysis, rule, root, subject, trace, runs)
                 place = (suspect.path, suspect.at)
                 inner.setdefault(place, set()).update(below)
@@ -249,8 +252,10 @@ def _fields_of(analysis: Analysis, holder: str, owned: str) -> set[str]:
 # ---------------------------------------------------------------------------------------------------------------- runs
 
 
-def _hazards(analysis: Analysis, automaton: Automaton, root: Behavior, subject: Subject) -> Iterator[tuple[Event, ...]]:
-    """Shortest paths to the hazard, one for each way of leaving."""
+def _hazards(
+    analysis: Analysis, automaton: Automaton, root: Behavior, subject: Subject, cut: set[str]
+) -> Iterator[tuple[Event, ...]]:
+    """Shortest paths to the hazard, one for each way of leaving; a root with too many paths is put into `cut`."""
     hears = _ears(automaton, subject)
     if not _possible(automaton, hears, analysis.sites(root)):
         return
@@ -270,6 +275,7 @@ def _hazards(analysis: Analysis, automaton: Automaton, root: Behavior, subject: 
 
     outcome = analysis.run(root, automaton.start, monitor)
     if outcome is None:
+        cut.add(root.key)
         return
     found: list[tuple[Event, ...]] = []
     for kind, configs in outcome.items():

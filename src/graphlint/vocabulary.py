@@ -135,7 +135,7 @@ class Names:
 
     def is_stream(self, name: str) -> frozenset[str]:
         """The tag `stream` where a name says that its value identifies a stream."""
-        return frozenset(("stream",)) if self.stream.intersection(words_in(name)) else frozenset()
+        return _STREAM if not self.stream.isdisjoint(words_in(name)) else _NO_TAG
 
     def effect(self, callee: str, receiver: str) -> Effect | None:
         """Effect of calling `receiver.callee(...)`, read from the words of the two names."""
@@ -167,6 +167,10 @@ class Names:
         """
         subject = set(words_in(name))
         return bool(subject & (self.cache if owned else self.manager)) and not subject & self.host
+
+
+_STREAM = frozenset(("stream",))
+_NO_TAG: frozenset[str] = frozenset()
 
 
 @cache
@@ -240,6 +244,8 @@ class Vocabulary:
 
     def _matching(self, known: Mapping[str, list[Entry]], names: Iterable[str]) -> list[Entry]:
         found = [name for name in names if name in known]
+        if not found:
+            return []
         self.matched.update(found)
         return [entry for name in found for entry in known[name]]
 
