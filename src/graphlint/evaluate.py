@@ -1828,7 +1828,7 @@ class _Frame:
                     each._replace(receiver=me) if each.receiver == receiver and me.types else each
                     for each in callee.calls
                 )
-                callee = replace(callee, calls=own)
+                callee = callee._replace(calls=own)
         else:
             callee = self.value(expr.callee)
         args: list[Value] = []
