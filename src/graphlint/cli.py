@@ -34,8 +34,11 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit."""
+    import gc
+
     from graphlint import namesake
 
+    gc.disable()  # a run makes millions of objects that live as long as it does, and next to no cycles
     words = list(sys.argv[1:] if arguments is None else arguments)
     if (warning := namesake.warning()) is not None:
         _say(f"warning: {warning}")

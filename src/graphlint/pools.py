@@ -52,6 +52,7 @@ class _State:
 
 def suspects(analysis: Analysis, rule: Rule) -> Iterator[Suspect]:
     """Every place that kills the last graphs of a pool whose handle is then captured into again."""
+    cut: set[str] = set()
     best: dict[tuple[str, Span], Suspect] = {}
     kept: set[Slot] = set()
     for store in stores(analysis):
@@ -70,7 +71,7 @@ def suspects(analysis: Analysis, rule: Rule) -> Iterator[Suspect]:
             held = _slot(analysis, owner, pool)
             if held is not None and any("mempool" in analysis.holds(each) for each in _sources(analysis, held)):
                 continue  # the pool object beside the handle uses the pool
-            for trace in _Runs(analysis, rule, owner, methods, pool).hazards():
+            for trace in _Runs(analysis, rule, owner, methods, pool, cut).hazards():
                 if held is not None and kept & {held, *_sources(analysis, held)}:
                     continue  # told at its store
                 suspect = _suspect(analysis, rule, methods[0], pool, held, trace)
@@ -152,7 +153,9 @@ def _pools(analysis: Analysis, methods: list[Behavior]) -> list[Place]:
 class _Runs:
     """Sequences of public calls for one class and one pool."""
 
-    def __init__(self, analysis: Analysis, rule: Rule, owner: str, methods: list[Behavior], pool: Place) -> None:
+    def __init__(
+        self, analysis: Analysis, rule: Rule, owner: str, methods: list[Behavior], pool: Place, cut: set[str]
+    ) -> None:
         assert rule.automaton is not None
         self.analysis = analysis
         self.automaton = rule.automaton
@@ -160,6 +163,8 @@ class _Runs:
         self.methods = methods
         self.pool = pool
         self.steps = 0
+        self.cut = cut
+        """Keys of methods whose paths are too many; what made them so for one pool does so for all."""
         self.execution = Execution(analysis.effectful.get, self.monitor, tested=analysis.remembered)
 
     def hazards(self) -> Iterator[tuple[Event, ...]]:
@@ -211,13 +216,14 @@ class _Runs:
         return configs
 
     def called(self, method: Behavior, configs: list[Config]) -> list[Config]:
-        if not configs or self.steps > _MOST_STEPS:
+        if not configs or self.steps > _MOST_STEPS or method.key in self.cut:
             return []
         try:
             outcome = self.execution.run_on(method, configs)
             self.steps += self.execution.steps
         except ExhaustedError:
             self.analysis.exhausted.add(method.function)
+            self.cut.add(method.key)
             return []
         return self.distinct([self.lasting(method, config) for each in outcome.values() for config in each])
 
