@@ -174,3 +174,28 @@ def test_graphs_of_the_class_live_as_long_as_its_handle(tmp_path: Path) -> None:
         "pool = None\n", "pool = None\n        all = {}\n", 1
     )
     assert not found(tmp_path, program)
+
+
+def test_a_pool_object_in_a_table_keeps_its_pool(tmp_path: Path) -> None:
+    program = """
+        POOLS = {}
+
+        def pool():
+            if "graphs" not in POOLS:
+                POOLS["graphs"] = [(torch.cuda.MemPool(), None)]
+            return POOLS["graphs"][0][0].id
+
+        class Runner:
+            def __init__(self):
+                self.graphs = {}
+
+            def capture(self, key, f):
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph, pool=pool()):
+                    f()
+                self.graphs[key] = graph
+
+            def release(self):
+                self.graphs.clear()
+    """
+    assert not found(tmp_path, program)

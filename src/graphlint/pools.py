@@ -144,6 +144,8 @@ def _pools(analysis: Analysis, methods: list[Behavior]) -> list[Place]:
         for site in analysis.sites(each):
             if site.effect is Effect.CAPTURE:
                 for place in site.event.pool:
+                    if place[-1] == "id":
+                        continue  # of a pool object, which is kept where it is read from
                     own = place[0] == f"${each.receiver}" and len(place) in (2, 3) and ELEMENT not in place
                     if own or (place[0].startswith(_SHARED) and len(site.event.stack) <= _NEAR):
                         found[place] = None
