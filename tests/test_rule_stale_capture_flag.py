@@ -135,15 +135,6 @@ def test_a_default_is_asked_once(tmp_path: Path) -> None:
     assert len(findings(tmp_path, f"def take(shape, reserve={TEST}):\n    return shape, reserve")) == 1
 
 
-RECORD = """
-def record(graph, pool, x):
-    {before}
-    with torch.cuda.graph(graph):
-        {inside}
-        return pool.take(x.shape, reserve=keep)
-"""
-
-
 def test_a_local_from_before_the_block(tmp_path: Path) -> None:
     assert len(findings(tmp_path, RECORD.format(before=f"keep = {TEST}", inside="pass"))) == 1
 
@@ -153,6 +144,14 @@ def test_a_local_from_inside_the_block(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------------------------------- where answers are kept
+
+RECORD = """
+def record(graph, pool, x):
+    {before}
+    with torch.cuda.graph(graph):
+        {inside}
+        return pool.take(x.shape, reserve=keep)
+"""
 
 POOL = """
 class Pool:
@@ -191,6 +190,21 @@ class Runner:
 def runner(inside: str, before: str = "pass", prepare: str = "") -> str:
     return POOL + RUNNER.format(inside=inside, before=before, prepare=prepare)
 
+
+MARKED = """
+class Runner:
+    def __init__(self, pool):
+        self.pool = pool
+        self.fixed = False
+
+    def forward(self, x):
+        return x + self.pool.take(x.shape, self.fixed)
+
+    def record(self, graph, x):
+        {before}
+        with torch.cuda.graph(graph):
+            return self.forward(x)
+"""
 
 HELPER = f"def room(self, x):\n        return self.pool.take(x.shape, {TEST})"
 KEEPERS = {
@@ -299,6 +313,67 @@ class Runner:
         with torch.cuda.graph(graph):
             return self.layer(x)
 """,
+    "a plan before the capture, whose run is captured": """
+class Wrapper:
+    def __init__(self, pool):
+        self.pool = pool
+        self.fixed = False
+
+    def plan(self, rows):
+        self.rows = rows
+        self.fixed = TEST
+
+    def run(self, x):
+        return x + self.pool.take(x.shape, self.fixed)
+
+
+class Runner:
+    def __init__(self, pool):
+        self.wrapper = Wrapper(pool)
+
+    def prepare(self, x):
+        self.wrapper.plan(x.shape[0])
+
+    def record(self, graph, x):
+        self.prepare(x)
+        with torch.cuda.graph(graph):
+            return self.wrapper.run(x)
+""".replace("TEST", TEST),
+    "an attribute that is set in front of the block": MARKED.format(before=f"self.fixed = {TEST}"),
+    "an attribute that a warm-up sets": MARKED.format(before="pass")
+    + f"\n    def warm_up(self, x):\n        self.fixed = {TEST}\n        self.forward(x)\n",
+    "an attribute of another object": f"""
+class Meta:
+    def __init__(self):
+        self.fixed = False
+
+
+class Runner:
+    def forward(self, pool, x, meta: Meta):
+        return x + pool.take(x.shape, meta.fixed)
+
+    def record(self, graph, pool, x):
+        meta = Meta()
+        meta.fixed = {TEST}
+        with torch.cuda.graph(graph):
+            return self.forward(pool, x, meta)
+""",
+    "a dictionary in front of the block": RECORD.format(
+        before=f'options = {{"fixed": {TEST}}}', inside="keep = pool.choose(**options)"
+    ),
+    "a partial call in front of the block": f"""
+import functools
+
+
+def forward(pool, x, fixed):
+    return x + pool.take(x.shape, fixed)
+
+
+def record(graph, pool, x):
+    body = functools.partial(forward, pool, fixed={TEST})
+    with torch.cuda.graph(graph):
+        return body(x)
+""",
     "a flag of whatever name that something hangs on": POOL
     + f"""
 class Meta:
@@ -358,6 +433,20 @@ def record(graph, layer, x):
         "self.layer(x, self.room(x))", "self.layer(x, self.room(x))", HELPER
     ),
     "what the block does not use": runner("self.layer(x)", "spare = self.room(x)", HELPER),
+    "an attribute that is set in the block": MARKED.format(before="pass").replace(
+        "            return self.forward", f"            self.fixed = {TEST}\n            return self.forward"
+    ),
+    "an attribute that captured code sets for itself": MARKED.format(before="self.forward(x)").replace(
+        "        return x + self.pool", f"        self.fixed = {TEST}\n        return x + self.pool"
+    ),
+    "a nested capture": f"""
+def record(graph, x):
+    nested = {TEST}
+    if nested:
+        return x + 1
+    with torch.cuda.graph(graph):
+        return x + 1
+""",
     "a parameter that only a refusal hangs on": f"""
 def check(recording, what):
     if recording:

@@ -107,6 +107,8 @@ class _Finder:
             return self._suspect(entry, kept, flag, "when the module is imported", Precision.HIGH, {}, readers)
         if entry.name in self.captured:
             return None
+        if kept.how == "made":
+            return self._made_before(entry, kept)
         building = self._builds(entry, 0)
         if kept.how in ("attribute", "branch"):
             return self._kept_in_attribute(entry, kept, building=building)
@@ -153,8 +155,8 @@ class _Finder:
             values = self._moved(entry, kept, readers) if kept.how == "attribute" else {}
             precision = Precision.HIGH if not self._made_in_steps(entry.owner) else Precision.LOW
             return self._suspect(entry, kept, flag, _BUILT, precision, values, readers)
-        in_capture = [reader for reader in readers if reader[0].name in self.captured]
-        if not in_capture or not self._prepares(entry):
+        in_capture = [reader for reader in readers if self._is_in_block(*reader)]
+        if not in_capture or not self._runs_before(entry, kept.span, 0):
             return None
         values = self._moved(entry, kept, readers) if kept.how == "attribute" else {}
         return self._suspect(entry, kept, flag, _BEFORE, Precision.MEDIUM, values, in_capture)
@@ -196,6 +198,14 @@ class _Finder:
         values = {"purpose": "True"} if any(user is entry for user, _ in users) else {}
         return self._suspect(entry, kept, flag, _BEFORE, Precision.MEDIUM, values, readers)
 
+    def _made_before(self, entry: FunctionEntry, kept: Kept) -> Suspect | None:
+        """An answer in a dictionary, a tuple or a list that a capture's block uses."""
+        users = list(self._used_in_block(entry, kept.span, 0))
+        name = next((flow.last_name(target) for target in self._targets_of(entry, kept.span)), "")
+        if not users or not name:
+            return None
+        return self._suspect(entry, kept, f"the flag in {name}", _BEFORE, Precision.MEDIUM, {}, users)
+
     def _flag(self, kept: Kept) -> str | None:
         """What takes the answer, as the message names it; None where nothing but a refusal hangs on it."""
         called, argument = kept.call, kept.argument
@@ -221,6 +231,8 @@ class _Finder:
         """The function of the project that is called, or the class without a constructor of its own."""
         if called.functions:
             return called.functions[0]
+        if "functools.partial" in called.names and called.args:
+            return next(iter(called.args[0].calls), None)
         owner = next((name for name in sorted(called.names) if name in self.project.classes), None)
         if owner is not None:
             return self.project.method(owner, "__init__") or owner
@@ -232,7 +244,7 @@ class _Finder:
         keyword = next((k for k, v in called.expr.keywords if v is argument), None)
         if keyword is not None or argument not in called.expr.args:
             return keyword
-        index = called.expr.args.index(argument)
+        index = called.expr.args.index(argument) - ("functools.partial" in called.names)
         if taker in self.project.classes:
             names = list(self.project.classes[taker].attributes)
         else:
@@ -473,14 +485,29 @@ class _Finder:
         """Whether the object is made where it is used: `with Collected(...):` may well stand in a capture."""
         return owner is not None and self.project.method(owner, "__enter__") is not None
 
-    def _prepares(self, entry: FunctionEntry) -> bool:
-        """Whether it is called where an object is built, or by a function that captures, and never in a capture."""
-        found = False
-        for caller, called in self._calls(entry):
-            if called.captured or caller.name in self.captured:
-                return False
-            found |= self._builds(caller, 0) or any(True for _ in self._blocks(caller))
-        return found
+    def _runs_before(self, entry: FunctionEntry, span: Span, depth: int) -> bool:
+        """Whether what stands in a function runs before captures, and nobody runs it in one.
+
+        That is in front of a block of its own or of one of its callers, while an object is built, or in a method that nobody
+        calls, beside one that captures.
+        """
+        blocks = list(self._blocks(entry))
+        if blocks:
+            return not any(_within(block, span) for block in blocks)
+        calls = list(self._calls(entry))
+        if any(called.captured or caller.name in self.captured for caller, called in calls):
+            return False
+        if not calls:
+            return any(True for each in self._siblings(entry) for _ in self._blocks(each))
+        return depth < _HIGHEST and any(
+            self._builds(caller, 0) or self._runs_before(caller, called.expr.span, depth + 1)
+            for caller, called in calls
+        )
+
+    def _siblings(self, entry: FunctionEntry) -> Iterator[FunctionEntry]:
+        """The methods of a function's class."""
+        owner = self.project.classes.get(entry.owner) if entry.owner is not None else None
+        return (self.project.functions[name] for name in (owner.methods.values() if owner is not None else ()))
 
     def _made_in_steps(self, owner: str | None) -> bool:
         """Whether everybody who makes an object makes it for one call, which may well run in a capture."""

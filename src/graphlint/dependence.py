@@ -253,8 +253,8 @@ class Kept(NamedTuple):
     """A capture test's answer that outlives the moment: it goes into an attribute, a variable, a call, a default."""
 
     how: str
-    """attribute, argument, branch, default, captured (read before a capture's block, used in it) or closure (a variable
-    of the function around this one)."""
+    """attribute, argument, branch, default, made (it goes into a display that a variable holds), captured (read before a
+    capture's block, used in it) or closure (a variable of the function around this one)."""
     span: Span
     """Where the answer is asked for."""
     slot: Slot | None = None

@@ -434,6 +434,8 @@ class _Reader:
                         self.before.add(name)
                     if self.entry.facts.qualname == MODULE:
                         self.keep("attribute", value, expr, (f"mod:{self.module.name}", name))
+                if isinstance(expr, flow.Group):
+                    self.keep("made", value, expr)
                 if name in self.globals:
                     held = Held((f"mod:{self.module.name}", name), "module")
                     self.put(held, "set", value, span)
@@ -442,9 +444,13 @@ class _Reader:
                 asks = frozenset().union(*self.guards) if self.guards else frozenset()
                 self.env[name] = replace(value, chosen=value.chosen | asks) if asks else value
             case flow.Attr(base=base, name=name):
-                for held in self.attribute(self.value(base), name, plain=True).held:
+                holders = self.attribute(self.value(base), name, plain=True).held
+                for held in holders:
                     self.put(held, "set", value, span)
                     self.keep("attribute", value, expr, held.slot)
+                if not holders and (value.capturing or value.eager):
+                    for known in self.all.behaviors.typed(self.entry, base).types:
+                        self.keep("attribute", value, expr, (known.name, name))
             case flow.Item(base=base, key=index):
                 container = self.value(base)
                 if isinstance(index, flow.Op) and index.op == "Slice":
