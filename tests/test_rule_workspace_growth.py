@@ -595,3 +595,26 @@ def test_work_that_engines_do_not_capture_is_in_doubt(name: str, precision: Prec
     Path("m.py").write_text(textwrap.dedent(program))
     report = check.check(["."], Settings(preview=True), registry.select((RULE,)))
     assert [each.precision for each in report.findings] == [precision]
+
+
+def test_an_error_past_an_early_return_is_no_lock() -> None:
+    program = """
+    import torch
+
+    class Room:
+        def __init__(self):
+            self.ready = False
+            self.workspace = torch.empty(1, device="cuda")
+
+        def prepare(self, n):
+            if self.ready and self.workspace.numel() >= n:
+                return
+            if n <= 0:
+                raise ValueError(n)
+            self.workspace = torch.empty(n, device="cuda")
+            self.ready = True
+
+    def serve(room, n):
+        room.prepare(n)
+    """
+    assert reported(program) == ['self.workspace = torch.empty(n, device="cuda")']

@@ -206,7 +206,9 @@ class Growth:
         def refuse(refusal: Refusal) -> None:
             growing = any(self._compared(guard) for guard in refusal.guards)
             for guard in refusal.guards:
-                if not asks_capture(guard):
+                if (
+                    not asks_capture(guard) and guard not in self.event.guards
+                ):  # what holds where it grows, too, is no lock
                     for place in _flags(guard):
                         if place[0] == self.place[0] and not related(place, self.place):
                             locks[place] = locks.get(place, False) or growing
