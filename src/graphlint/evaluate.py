@@ -116,6 +116,7 @@ class Behaviors:
         self._returns: dict[str, Value] = {}
         self._aliases: dict[str, dict[str, str]] = {}
         self._locals: dict[str, dict[str, list[tuple[Expr, str]]]] = {}
+        self._raising: dict[str, bool] = {}
         self._busy: set[object] = set()
         self._outside: dict[str, bool] = {}
         self._depth = 0
@@ -379,6 +380,20 @@ class Behaviors:
             finally:
                 self._busy.discard(key)
                 self._depth -= 1
+        return known
+
+    def only_raises(self, name: str) -> bool:
+        """Whether a function never returns; a method that only raises is one for subclasses to define."""
+        known = self._raising.get(name)
+        if known is None:
+            entry = self.project.functions[name]
+            body = entry.lowered.flow
+            known = self._raising[name] = not (
+                entry.lowered.is_generator
+                or _falls_through(body)
+                or any(_exits(body))
+                or (entry.owner is not None and _is_abstract(entry))
+            )
         return known
 
     def constructor_aliases(self, class_name: str) -> dict[str, str]:
@@ -2437,6 +2452,8 @@ class _Frame:
             self.captured_calls.update(keys)
         identity = f"{self.entry.name}@{span.start}"
         self.emit(b.Calls(tuple(keys), tuple(merged.items()), span, identity, outside))
+        if all(self.all.only_raises(bound.function) for bound in bounds):
+            self.emit(b.Leaves("raise", span))
         result = union(results)
         if external is not None and external.test is not None:
             return external

@@ -102,6 +102,9 @@ Outcome: TypeAlias = dict[str, list[Config]]
 CAPTURED: Atom = ("capturing", ())
 DEVICE: Atom = ("device", ())
 _NONE: frozenset[Fact] = frozenset()
+_LEAVES = ("return", "break", "continue")
+LEFT: Place = ("<left>",)
+"""Stands for how control left the block of a context manager that has not ended yet."""
 RESULT: Place = ("<result>",)
 """Stands for what a returning function returned."""
 
@@ -209,6 +212,8 @@ class Execution:
     memory: frozenset[str] = frozenset()
     """Names of attributes and variables that keep device memory: what comparisons with them said is kept as well."""
     steps: int = 0
+    truncated: bool = False
+    """Somewhere more configurations came together than are kept."""
     _serial: int = 0
     _points: list[list[Config]] = field(default_factory=list)
 
@@ -232,6 +237,7 @@ class Execution:
 
     def _node(self, node: Node, scope: _Scope, configs: list[Config]) -> Outcome:
         self.steps += len(configs)
+        self.truncated |= len(configs) >= MAX_CONFIGURATIONS
         if self.steps > MAX_STEPS:
             raise ExhaustedError
         match node:
@@ -280,7 +286,11 @@ class Execution:
                 if scope.body is None:
                     return {"next": configs}
                 body, outer = scope.body
-                return self._node(body, outer, configs)
+                result = self._node(body, outer, configs)
+                for kind in _LEAVES:  # the manager goes on behind its yield before control leaves
+                    left = [_learn(config, (kind, LEFT), True) for config in result.pop(kind, [])]
+                    _add(result, {"next": left})
+                return result
             case b.Within(calls=calls, body=body):
                 return self._call(calls, scope, configs, (body, scope))
         raise AssertionError(node)
@@ -376,32 +386,34 @@ class Execution:
         return {kind: _distinct(each) for kind, each in out.items()}
 
     def _guarded(self, node: b.Guarded, scope: _Scope, configs: list[Config]) -> Outcome:
-        self._points.append(list(configs))
-        out = self._node(node.body, scope, configs)
-        points = self._points.pop()
+        if node.final == b.NOTHING:
+            return self._caught(node, scope, configs)
+        self._points.append(list(configs))  # whatever happens before it, in a handler too, the `finally` runs
+        out = self._caught(node, scope, configs)
+        _add(out, {"raise": self._points.pop()})
+        result: Outcome = {}
+        for kind, each in out.items():
+            after = self._node(node.final, scope, _distinct(each)) if each else {}
+            _add(result, {kind: after.pop("next", [])})
+            _add(result, after)
+        return {kind: _distinct(each) for kind, each in result.items()}
+
+    def _caught(self, node: b.Guarded, scope: _Scope, configs: list[Config]) -> Outcome:
+        """`try` without its `finally`."""
         if node.handlers:
-            failed = _distinct([*points, *out.pop("raise", [])])
+            self._points.append(list(configs))
+        out = self._node(node.body, scope, configs)
+        ended = out.pop("next", [])
+        if node.handlers:
+            failed = _distinct([*self._points.pop(), *ended, *out.pop("raise", [])])
             for handler in node.handlers:
                 _add(out, self._node(handler.node, scope, failed))
                 if handler.everything:
                     break
             else:
                 _add(out, {"raise": failed})
-        elif node.final != b.NOTHING:
-            _add(out, {"raise": points})
-        if node.other != b.NOTHING and out.get("next"):
-            following = self._node(node.other, scope, out.pop("next"))
-            _add(out, following)
-        if node.final == b.NOTHING:
-            return {kind: _distinct(each) for kind, each in out.items()}
-        result: Outcome = {}
-        for kind, each in out.items():
-            if not each:
-                continue
-            after = self._node(node.final, scope, _distinct(each))
-            _add(result, {kind: after.pop("next", [])})
-            _add(result, after)
-        return {kind: _distinct(each) for kind, each in result.items()}
+        _add(out, self._node(node.other, scope, ended) if ended and node.other != b.NOTHING else {"next": ended})
+        return {kind: _distinct(each) for kind, each in out.items()}
 
     def _call(self, node: b.Calls, scope: _Scope, configs: list[Config], body: tuple[Node, _Scope] | None) -> Outcome:
         out: Outcome = {}
@@ -424,6 +436,11 @@ class Execution:
                 entering = [_learn(config, CAPTURED, False) for config in entering]
             result = self._node(built.node, inner, entering)
             ended = [*result.pop("next", []), *result.pop("return", [])]
+            if body is not None:
+                for kind in _LEAVES:  # the manager has ended: now control leaves as the block told it to
+                    left = [config for config in ended if config.fact((kind, LEFT))]
+                    ended = [config for config in ended if not config.fact((kind, LEFT))]
+                    _add(out, {kind: [_without(config, (kind, LEFT)) for config in left]})
             atom = ("returned", (node.id,))
             known = []
             values = [config.fact(("true", RESULT)) for config in ended]

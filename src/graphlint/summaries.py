@@ -58,7 +58,7 @@ class Analysis:
     vocabulary: Vocabulary
     behaviors: Behaviors
     exhausted: set[str] = field(default_factory=set)
-    """Functions whose paths were too many to follow to the end."""
+    """Functions whose paths were too many to follow each of them to the end."""
     known: dict[tuple[str, str], Any] = field(default_factory=dict)
     """What the modules above have found out: their own key, and a name."""
     releasers: dict[str, list[tuple[str, frozenset[str]]]] = field(default_factory=dict)
@@ -368,10 +368,13 @@ class Analysis:
         if facts.get("capturing"):
             facts.setdefault("device", True)
         try:
-            return execution.run(root, start, [((name, ()), value) for name, value in facts.items()])
+            outcome = execution.run(root, start, [((name, ()), value) for name, value in facts.items()])
         except ExhaustedError:
             self.exhausted.add(root.function)
             return None
+        if execution.truncated:
+            self.exhausted.add(root.function)
+        return outcome
 
     def sites(self, root: Behavior) -> tuple[Site, ...]:
         """All effects in what a function does, callees included, in the order of the text; paths aside."""

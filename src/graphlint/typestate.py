@@ -24,7 +24,7 @@ from graphlint.behavior import Behavior
 from graphlint.effects import Effect
 from graphlint.engines import Repetition, releasing_frame, repeated
 from graphlint.evaluate import GRAPH, store_place
-from graphlint.execution import Config, Event
+from graphlint.execution import Config, Event, Frame
 from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
 from graphlint.readers import Evidence, container, holds_class, is_drop, read_memory
 from graphlint.rule import Rule
@@ -60,8 +60,7 @@ def suspects(analysis: Analysis, rule: Rule) -> Iterator[Suspect]:
         return
     runs = _Repetitions(analysis)
     cut: set[str] = set()
-    best: dict[tuple[str, Span], Suspect] = {}
-    inner: dict[tuple[str, Span], set[tuple[str, Span]]] = {}
+    found: dict[tuple[str, Span], list[tuple[Suspect, list[tuple[str, Span]]]]] = {}
     for root in analysis.roots():
         effects = {effect.value for effect in analysis.kinds[root.key]}
         if not _reachable(automaton, effects) or analysis.is_wrapper(root):
@@ -70,16 +69,14 @@ def suspects(analysis: Analysis, rule: Rule) -> Iterator[Suspect]:
         for subject in _subjects(analysis, automaton, root, sites):
             if root.key in cut:
                 break  # what made its paths too many for one subject does so for all
-            for trace in _hazards(analysis, automaton, root, subject, cut):
+            for trace in _hazards(analysis, rule, root, subject, cut):
                 suspect, below = _suspect(analysis, rule, root, subject, trace, runs)
-                place = (suspect.path, suspect.at)
-                inner.setdefault(place, set()).update(below)
-                known = best.get(place)
-                if known is None or _rank(suspect) < _rank(known):
-                    best[place] = suspect
-    for place in sorted(best):
-        if not inner[place] & best.keys():  # what a callee is reported for is not reported again where it is called
-            yield best[place]
+                found.setdefault((suspect.path, suspect.at), []).append((suspect, below))
+    for place in sorted(found):
+        # what a callee is reported for is not reported again where it is called
+        own = [suspect for suspect, below in found[place] if found.keys().isdisjoint(below)]
+        if own:
+            yield min(own, key=_rank)
 
 
 class _Repetitions:
@@ -253,25 +250,35 @@ def _fields_of(analysis: Analysis, holder: str, owned: str) -> set[str]:
 
 
 def _hazards(
-    analysis: Analysis, automaton: Automaton, root: Behavior, subject: Subject, cut: set[str]
+    analysis: Analysis, rule: Rule, root: Behavior, subject: Subject, cut: set[str]
 ) -> Iterator[tuple[Event, ...]]:
-    """Shortest paths to the hazard, one for each way of leaving; a root with too many paths is put into `cut`."""
+    """Shortest paths to the hazard, one for each way of leaving and for each place that would be reported.
+
+    A root with too many paths is put into `cut`.
+    """
+    automaton = rule.automaton
+    assert automaton is not None
     hears = _ears(automaton, subject)
     if not _possible(automaton, hears, analysis.sites(root)):
         return
 
     def monitor(state: str, event: Event, config: Config) -> tuple[str, Effect] | None:
-        if state == HAZARD or any(event.stack == earlier.stack for earlier in config.trace):
+        after, _, where = state.partition(" ")
+        if after == HAZARD or any(event.stack == earlier.stack for earlier in _since_start(automaton, config.trace)):
             return None  # the same line again is the next round of a loop, over other objects
-        after, moved = state, None
         if _is_others_share(event, config.trace):
             return None
+        moved = None
         for effect in analysis.effects(event, config):
             if effect is Effect.ERASE and subject.place and config.fact(("true", subject.place)) is False:
                 continue  # the workspace is known to hold nothing
             if hears(effect, event, after) and automaton.step(after, effect.value) != after:
                 after, moved = automaton.step(after, effect.value), effect
-        return (after, moved) if moved is not None else None
+        if moved is None:
+            return None
+        if moved.value == rule.reported_at or (after == HAZARD and not where):  # two places to report are two hazards
+            where = " ".join(f"{frame.function}@{frame.span.start}" for frame in event.stack)
+        return (f"{after} {where}" if where else after), moved
 
     outcome = analysis.run(root, automaton.start, monitor)
     if outcome is None:
@@ -281,21 +288,32 @@ def _hazards(
     for kind, configs in outcome.items():
         for config in configs:
             end = RAISE if kind == "raise" else EXIT
-            hazard = config.state == HAZARD
+            state = config.state.partition(" ")[0]
+            hazard = state == HAZARD
             if not hazard and (subject.held or automaton.subject != "workspace"):
                 empty = config.fact(("true", subject.place)) is False
-                hazard = automaton.step(config.state, end) == HAZARD and not empty
+                hazard = automaton.step(state, end) == HAZARD and not empty
             if hazard and config.trace and not (automaton.subject == "memory" and _is_one_step(config.trace)):
-                found.append(config.trace)
+                found.append(_since_start(automaton, config.trace))
     found.sort(key=lambda trace: (len(trace), [frame.span for event in trace for frame in event.stack]))
-    seen: set[tuple[Span, ...]] = set()
+    seen: set[tuple[tuple[Frame, ...], ...]] = set()
     for trace in found:
-        key = tuple(event.stack[-1].span for event in trace)
+        key = tuple(event.stack for event in trace)
         if automaton.subject == "memory":
             key = key[:-1]  # what dies first after the release says it all
         if key not in seen:
             seen.add(key)
             yield trace
+
+
+def _since_start(automaton: Automaton, trace: tuple[Event, ...]) -> tuple[Event, ...]:
+    """The part of a path since its automaton was last in its first state: what was before has nothing to do with it."""
+    state, begin = automaton.start, 0
+    for index, event in enumerate(trace):
+        state = automaton.step(state, event.effect.value if event.effect is not None else "")
+        if state == automaton.start:
+            begin = index + 1
+    return trace[begin:]
 
 
 def _possible(automaton: Automaton, hears: Callable[[Effect, Event, str], bool], sites: Sequence[Site]) -> bool:
