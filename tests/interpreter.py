@@ -417,12 +417,19 @@ class Object:
 
 
 @dataclass
+class Argument:
+    """An argument, which a call can hand on. None: nobody has looked at it yet."""
+
+    value: bool | None = None
+
+
+@dataclass
 class Activation:
-    """One call: the object it runs on, the argument (None: not looked at yet), the calls around it."""
+    """One call: the object it runs on, the calls around it, the argument."""
 
     on: Object | None
     stack: tuple[Frame, ...]
-    hard: bool | None = None
+    hard: Argument = field(default_factory=Argument)
     it: Object | None = None
 
 
@@ -533,9 +540,9 @@ class Run:
         return bool(here.on.get(name)) is (test == name)
 
     def argument(self, here: Activation) -> bool:
-        if here.hard is None:
-            here.hard = self.choices.answer()
-        return here.hard
+        if here.hard.value is None:
+            here.hard.value = self.choices.answer()
+        return here.hard.value
 
     def object(self, name: str, here: Activation) -> Object | None:
         if name == "it":
@@ -544,14 +551,15 @@ class Run:
 
     def call(self, call: Call, row: int, here: Activation) -> None:
         on = self.object(call.on, here)
-        hard = self.argument(here) if call.hard == "hard" else call.hard == "True"
+        hard = here.hard if call.hard == "hard" else Argument(call.hard == "True")
         owner = "Runner" if call.name.startswith("do_") else "Engine" if call.name.startswith("run_") else ""
         self.block(self.program.body(owner, call.name), self.inner(on, row, here, hard))
 
     @staticmethod
-    def inner(on: Object | None, row: int, here: Activation, hard: bool | None = None) -> Activation:
+    def inner(on: Object | None, row: int, here: Activation, hard: Argument | None = None) -> Activation:
         """A call of a function in a row of another."""
-        return Activation(on, (*here.stack, Frame(row, here.on.name if here.on is not None else "")), hard)
+        stack = (*here.stack, Frame(row, here.on.name if here.on is not None else ""))
+        return Activation(on, stack, hard or Argument())
 
     def loop(self, loop: Loop, here: Activation) -> str | None:
         for name in loop.over:
@@ -651,8 +659,8 @@ def paths(program: Program, text: Text, *, most: int, strikes: int = STRIKES) ->
                 raise TooManyPathsError
             yield Path((owner, name), tuple(choices.answers), _first(me), tuple(run.events))
             for index in range(len(given), len(choices.taken)):
-                for other in range(1, choices.widths[index]):
-                    waiting.append((*choices.taken[:index], other))
+                before = choices.taken[:index]
+                waiting.extend((*before, other) for other in range(1, choices.widths[index]))
 
 
 def _first(me: Object) -> dict[str, int]:

@@ -42,6 +42,8 @@ class Place(NamedTuple):
     in_loop: bool = False
     leaves: bool = True
     """It may return, raise, break and continue."""
+    asked: bool = True
+    """The function has the parameter; the context manager has none."""
 
 
 def statements(place: Place, depth: int) -> st.SearchStrategy[Statement]:
@@ -67,7 +69,7 @@ def statements(place: Place, depth: int) -> st.SearchStrategy[Statement]:
     if place.owner in ("Runner", "Engine"):
         simple.append(st.builds(Close, st.booleans()))
     if calls:
-        argument = st.sampled_from(("True", "False", *(["hard"] if _has_hard(place) else [])))
+        argument = st.sampled_from(("True", "False", *(["hard"] if place.asked else [])))
         call = st.sampled_from(calls).flatmap(lambda c: st.builds(Call, st.just(c[0]), st.just(c[1]), argument))
         simple += [call] * (3 if place.owner == "Engine" else 1)
     if place.leaves:
@@ -105,14 +107,9 @@ def blocks(place: Place, depth: int) -> st.SearchStrategy[Block]:
 
 def tests(place: Place) -> tuple[str, ...]:
     if place.owner == "Runner":
-        return tuple(name for name in TESTS if _has_hard(place) or name not in ("hard", "soft"))
+        return tuple(name for name in TESTS if place.asked or name not in ("hard", "soft"))
     flags = ("closed", "open") if place.owner == "Engine" else ()
-    return (*flags, "unknown", *(("hard", "soft") if _has_hard(place) else ()))
-
-
-def _has_hard(place: Place) -> bool:
-    """Whether the function has the parameter; the context manager has none."""
-    return place.index >= 0
+    return (*flags, "unknown", *(("hard", "soft") if place.asked else ()))
 
 
 _IN_MANAGER = -1
@@ -128,7 +125,7 @@ def programs(draw: st.DrawFn) -> Program:
     function = draw(blocks(Place("", 0), 0))
     is_class = draw(st.booleans()) and not manages
     inside = Place("session" if is_class else "Runner", RUNNER_METHODS if manages else _IN_MANAGER, leaves=False)
-    inside = inside._replace(manages=False)
+    inside = inside._replace(manages=False, asked=False)
     before = () if is_class else draw(st.one_of(st.just(()), blocks(inside, 0)))
     manager = Manager(is_class, before, draw(blocks(inside, 1)), draw(st.booleans()))
     return Program(tuple(runner), tuple(engine), function, manager)

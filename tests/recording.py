@@ -6,12 +6,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from interpreter import Path
-
 from graphlint.effects import Effect
+
+if TYPE_CHECKING:
+    from interpreter import Path
 
 FILE = "<program>"
 
