@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 from hypothesis import strategies as st
@@ -46,6 +47,7 @@ class Place(NamedTuple):
     """The function has the parameter; the context manager has none."""
 
 
+@cache
 def statements(place: Place, depth: int) -> st.SearchStrategy[Statement]:
     """One statement that may stand at a place; `depth` is how deep blocks may still nest."""
     simple: list[st.SearchStrategy[Statement]] = [st.builds(Erase)]
@@ -101,6 +103,7 @@ def compounds(place: Place, depth: int) -> list[st.SearchStrategy[Statement]]:
     return found
 
 
+@cache
 def blocks(place: Place, depth: int) -> st.SearchStrategy[Block]:
     return st.lists(statements(place, depth), min_size=1, max_size=3 if depth else 2).map(tuple)
 
