@@ -51,14 +51,18 @@ def suspected(source: Source) -> list[Suspect]:
 
 
 def shows(suspect: Suspect, hazard: Hazard, source: Source) -> bool:
-    """Whether a suspect's path is a hazard's: the same effects, at rows through which they were come to."""
-    return (
-        suspect.rule == hazard.rule
-        and [step.effect for step in suspect.trace] == [step.effect.value for step in hazard.steps]
+    """Whether a suspect's path is a hazard's: the same effects, at rows through which they were come to.
+
+    A path tells the reported step twice where it is further in: as a step of the function, and at its own row.
+    """
+    at = range(len(hazard.steps))[hazard.at]
+    twice = (*hazard.steps[: at + 1], *hazard.steps[at:])
+    return suspect.rule == hazard.rule and any(
+        [step.effect for step in suspect.trace] == [step.effect.value for step in steps]
         and all(
-            source.row(step.span.start) in happened.rows
-            for step, happened in zip(suspect.trace, hazard.steps, strict=True)
+            source.row(step.span.start) in happened.rows for step, happened in zip(suspect.trace, steps, strict=True)
         )
+        for steps in (hazard.steps, twice)
     )
 
 
