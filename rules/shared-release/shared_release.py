@@ -183,6 +183,8 @@ def _suspect(
     node = event.node
     by_name = isinstance(node, b.Happens) and node.by_name
     steps: list[Step] = [step(analysis, event, 0)]
+    if len(event.stack) > 1:
+        steps.append(step(analysis, event, len(event.stack) - 1))
     loop = ""
     if repetition is not None:
         caller = analysis.project.functions[repetition.root].module.source

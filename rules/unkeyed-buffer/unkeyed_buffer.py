@@ -27,7 +27,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from graphlint import codemod, flow
-from graphlint.dependence import CURRENT, Dependent, Ingredient, Look, Put
+from graphlint.dependence import CURRENT, Dependent, Ingredient, Look, Lossy, Put
 from graphlint.edits import Applicability, Fix
 from graphlint.facts import MODULE, Param
 from graphlint.findings import Finding, Precision, Severity, Step, Suspect
@@ -114,13 +114,26 @@ def _outermost_of(sources: frozenset[Ingredient]) -> Iterator[Ingredient]:
 def _precision(registries: Registries, request: Request, lacks: set[str]) -> Precision:
     """How sure it is that two requests differ in what is missing."""
     if request.open:
-        return Precision.LOW
+        return Precision.MEDIUM if _is_given(registries, request, lacks) else Precision.LOW
     if lacks == {"device"}:
         return Precision.MEDIUM if _drives_devices(registries, request) else Precision.LOW
     entry = registries.project.functions[request.function]
     me = entry.facts.params[0].name if entry.facts.params and entry.owner is not None else ""
     varying = roots(source for aspect in ("size", "dtype") for source in request.missing[aspect]) - {me}
     return Precision.HIGH if varying and entry.facts.name not in _CONSTRUCTORS else Precision.MEDIUM
+
+
+def _is_given(registries: Registries, request: Request, lacks: set[str]) -> bool:
+    """Whether a size or a dtype that is missing is of a tensor that a function is handed at each call."""
+    entry = registries.project.functions[request.function]
+    me = entry.facts.params[0].name if entry.facts.params and entry.owner is not None else ""
+    if entry.facts.name in _CONSTRUCTORS:
+        return False
+    missed = (each for aspect in lacks - {"device"} for each in request.missing[aspect])
+    return any(
+        not isinstance(each, Lossy) and len(each) > 1 and each[0].startswith("$") and each[0] != f"${me}"
+        for each in missed
+    )
 
 
 def _drives_devices(registries: Registries, request: Request) -> bool:

@@ -155,6 +155,8 @@ class Dependent:
     """Its `memory` is allocated where it is called."""
     made: str | None = None
     """Dotted name of a class outside of the project that it is an instance of."""
+    fields: tuple[tuple[str, Dependent], ...] = ()
+    """Attributes of a record made here."""
 
 
 NOTHING = Dependent()
@@ -360,6 +362,8 @@ class Rebase:
             for part in source[1:]:
                 place = extended(place, part)
             return frozenset((place,)) if bound.sources else NO_SOURCES
+        if len(source) > 1 and (field := dict(bound.fields).get(source[1])) is not None:
+            return Rebase({"": field}, self.devices, nested=self.nested).source(("$", *source[2:]), aspect)
         if bound.items is not None and len(source) > 1 and source[1][:1] == "[":
             index = int(source[1][1:-1]) if source[1][1:-1].lstrip("-").isdigit() else None
             if index is not None and -len(bound.items) <= index < len(bound.items):

@@ -548,6 +548,11 @@ def _all_of(value: Value, depth: int = 0) -> tuple[Place, ...]:
     return tuple(dict.fromkeys((*value.places, *(place for each in inside for place in _all_of(each, depth + 1)))))
 
 
+def _is_vague(types: Sequence[Type]) -> bool:
+    """Whether types leave open what is in a container."""
+    return any(t.name in CONTAINERS and (not t.items or _is_vague(t.items)) for t in types)
+
+
 def _known(types: tuple[Type, ...], values: Sequence[tuple[Value, str]]) -> Known:
     """What values have in common. Each comes with the name by which its function knows the instance, or none."""
     bounds = [(bound, me) for value, me in values for bound in value.calls or _items_calls(value)]
@@ -805,8 +810,8 @@ class _Frame:
             called = bool(declared) and all(t.name.rpartition(".")[2] == "Callable" for t in declared)
             if called:
                 declared = ()  # which function it is, the calls say
-            if not declared:
-                declared = types.get(param.name, ())
+            if not declared or _is_vague(declared):
+                declared = types.get(param.name, declared)
             calls: tuple[Bound, ...] = ()
             if not declared and param.kind == "positional" and (param.annotation is None or called):
                 declared, calls, _ = self.all.parameter(entry, param.name)
@@ -1879,7 +1884,7 @@ class _Frame:
                     slot = (f"mod:{bound.function}", MEMO)
                     self.touch("drop", (slot,), slot, expr.span)
                 return NOTHING_KNOWN
-            if name not in ("partial", "import_module", "ref", "WeakMethod") or not args:
+            if name not in ("partial", "finalize", "import_module", "ref", "WeakMethod") or not args:
                 return None
         elif name in self.env:
             return None
@@ -1916,7 +1921,7 @@ class _Frame:
             case "type", (one,):
                 value = self.value(one)
                 return Value(symbol=Symbol("class", value.types[0].name)) if value.types else NOTHING_KNOWN
-            case "partial", (first, *rest):
+            case ("partial", (first, *rest)) | ("finalize", (_, first, *rest)):
                 function = self.value(first)
                 given = tuple(self.value(each) for each in rest)
                 named = tuple((k, self.value(v)) for k, v in expr.keywords if k is not None)
@@ -2486,6 +2491,9 @@ class _Frame:
                 named = tuple(t for t in value.types if t.name in self.project.classes or t.name == GRAPH)
                 if named:
                     types[param.name] = named
+            elif param.annotation is not None and any(t.name == GRAPH for t in _flat(value.types)):
+                if _is_vague(self.project.annotation(function.module, param.annotation)):
+                    types[param.name] = value.types
         return types
 
     def bindings(self, bound: Bound, args: Sequence[Value], keywords: Sequence[tuple[str, Value]]) -> dict[str, Value]:

@@ -60,6 +60,12 @@ class Growth:
         return any(key.partition("|")[0] == self.root.function for key in self.analysis.captured)
 
     @cached_property
+    def is_read(self) -> bool:
+        """Whether captured code reads the place, whoever it is that grows it."""
+        slot = self.event.node.slot
+        return any(slot in slots for slots in self.analysis.captured_reads.values())
+
+    @cached_property
     def knows_captures(self) -> bool:
         """Whether the function asks whether the stream is being captured: somebody captures what it gives."""
         return any(isinstance(node, b.Either) and asks_capture(node.test) for node in self.whole.nodes)
@@ -109,7 +115,10 @@ class Growth:
     @cached_property
     def _noted(self) -> frozenset[Place]:
         """Attributes and variables that the function sets: the capacity beside the buffer, the key beside the slot."""
-        touched = (node for node in self.whole.nodes if isinstance(node, b.Touches) and node.how == "write")
+        called = [self.analysis.behaviors.built(frame.function) for frame in self.event.stack[1:]]
+        bodies = [self.whole, *(each for each in called if each is not None and each.receiver == self.root.receiver)]
+        nodes = (node for body in bodies for node in body.nodes)
+        touched = (node for node in nodes if isinstance(node, b.Touches) and node.how == "write")
         return frozenset(place for node in touched for place in node.places)
 
     @cached_property
@@ -265,7 +274,13 @@ class Growth:
     def _is_kept_by_consumers(self, runs: Runs) -> bool:
         """Whether everybody who asks for the memory keeps what he was given in an object of his own."""
         asking = [each for each in runs.callers(self.root.function) if not self._discards(each, self.root.function)]
+        if not self.is_captured:  # what is run eagerly alone is done with it when it returns
+            captured = [each for each in asking if self._is_for_capture(each)]
+            asking = captured or asking
         return self.place[0].startswith(_SHARED) and bool(asking) and all(self._keeps(each, runs, 0) for each in asking)
+
+    def _is_for_capture(self, caller: Behavior) -> bool:
+        return caller.key in self.analysis.captured or Effect.CAPTURE in self.analysis.kinds.get(caller.key, ())
 
     def _keeps(self, caller: Behavior, runs: Runs, depth: int) -> bool:
         def is_it(places: tuple[Place, ...]) -> bool:
@@ -309,6 +324,8 @@ def growths(analysis: Analysis, stores: tuple[Store, ...], runs: Runs) -> Iterat
         present = [growth.when_present(guard) for guard in store.event.guards]
         if (growth.comparisons or same) and False not in present and _is_long_lived(analysis, runs, growth):
             yield growth
+        elif not growth.event.guards:
+            yield from _decided_by_callers(analysis, store, runs)
     for root in analysis.roots():
         found: list[Event] = []
         visit(root, lambda _: None, found.append)
@@ -318,6 +335,24 @@ def growths(analysis: Analysis, stores: tuple[Store, ...], runs: Runs) -> Iterat
                 growth = Growth(analysis, root, event, event.places[0], "resize")
                 if growth.comparisons and _is_long_lived(analysis, runs, growth):
                     yield growth
+
+
+def _decided_by_callers(analysis: Analysis, store: Store, runs: Runs) -> Iterator[Growth]:
+    """The same where a method that makes the memory is called again once it is too small."""
+    if not store.event.places[0][0].startswith("$"):
+        return
+    for caller in runs.callers(store.function):
+        if caller.function.endswith(".__init__"):
+            continue
+        found: list[Event] = []
+        visit(caller, analysis.effectful.get, found.append)
+        for event in found:
+            if len(event.stack) != 2 or event.node is not store.node or not event.places:
+                continue
+            growth = Growth(analysis, caller, event, event.places[0], "assign", store.by_name)
+            present = [growth.when_present(guard) for guard in event.guards]
+            if growth.comparisons and False not in present and _is_long_lived(analysis, runs, growth):
+                yield growth
 
 
 def _is_named_by_caller(store: Store) -> bool:

@@ -454,6 +454,8 @@ class _Reader:
             case flow.Item(base=base, key=index):
                 container = self.value(base)
                 if isinstance(index, flow.Op) and index.op == "Slice":
+                    if isinstance(expr, flow.Each) and expr.tests:  # what the tests leave out goes
+                        self.result.removes |= {each.slot for each in container.held if each.keyed}
                     return
                 key = self.value(index)
                 for held in container.held if not container.is_display else ():
@@ -687,6 +689,8 @@ class _Reader:
 
     def attribute(self, base: Dependent, name: str, *, plain: bool = False) -> Dependent:
         """`base.name`; `plain`: it is a target."""
+        if not plain and (field := dict(base.fields).get(name)) is not None:
+            return field
         if base.names and base.place is None:
             results = []
             for dotted in sorted(base.names):
@@ -1081,10 +1085,14 @@ class _Reader:
             if reading is not None:
                 rebase = Rebase(bindings(function, NOTHING, called), nested=False)
                 memory |= rebase.memories(m for put in reading.puts for m in put.memory)
+        fields = called.keywords if init is None else {}
+        if init is None:
+            fields = {**dict(zip(self.all.behaviors.record_fields(name), called.args, strict=False)), **fields}
         return Dependent(
             sources=sources_of(everything),
             memory=memory,
             held=frozenset().union(*(e.held for e in everything if e.memory)),
+            fields=tuple(fields.items()),
         )
 
     def external(

@@ -99,7 +99,9 @@ def _covered(source: Ingredient, key: frozenset[Ingredient]) -> bool:
         if source[: len(each)] == each:
             return True
         if len(each) > 1 and source[: len(each) - 1] == each[:-1] and _IDENTITY.search(each[-1]):
-            return True  # the key tells the object, and with it whatever it holds
+            beside = [k for k in key if k != each and not isinstance(k, Lossy) and k[: len(each) - 1] == each[:-1]]
+            if all(_IDENTITY.search(k[-1]) for k in beside):
+                return True  # the key tells the object, and with it whatever it holds
     if len(source) > 1 and source[-1] == "shape":
         return sum(1 for each in key if not isinstance(each, Lossy) and each[: len(source)] == source) > 1
     return False

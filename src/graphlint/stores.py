@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from graphlint import flow
+from graphlint.behavior import Slot
 from graphlint.facts import MODULE
 from graphlint.project import FunctionEntry, Module
 from graphlint.summaries import Analysis
@@ -88,15 +89,24 @@ class Stores:
                     waiting += self._classes(t.name for t in types if t.name in self.project.classes)
         return frozenset(found)
 
+    def _values(self, slot: Slot) -> Iterator[flow.Expr | None]:
+        """What the body of a class or a module gives an attribute or a variable of it."""
+        owner, name = slot
+        module = self.project.modules.get(owner[4:]) if owner.startswith("mod:") else None
+        yield from (bind.value for bind in module.variables.get(name, ())) if module is not None else ()
+        entry = self.project.classes.get(owner)
+        if entry is not None and name in entry.attributes:
+            yield entry.attributes[name].value
+
     def _find_shared(self) -> Iterator[str]:
         behaviors = self.behaviors
         for module in self.project.modules.values():
             for name, binds in module.variables.items():
-                if any(isinstance(bind.value, flow.Call) for bind in binds):
+                if any(isinstance(bind.value, flow.Call) and not _is_roll(bind.value) for bind in binds):
                     yield from self._classes(t.name for t in behaviors.variable_types(f"{module.name}.{name}"))
         for (owner, name), notes in behaviors.slots.items():
             classes = list(self._classes(notes.types))
-            if not classes:
+            if not classes or any(map(_is_roll, self._values((owner, name)))):
                 continue
             if owner.startswith("mod:"):
                 if self._is_made_for(owner[4:], name):
@@ -107,6 +117,7 @@ class Stores:
             for attribute in entry.attributes.values():
                 if (
                     isinstance(attribute.value, flow.Call)
+                    and not _is_roll(attribute.value)
                     and behaviors.is_shared(entry.name, attribute.name) is not None
                 ):
                     yield from self._classes(t.name for t in behaviors.field_types(entry.name, attribute.name))
@@ -153,6 +164,11 @@ class Stores:
             if any(owner in self.project.mro(t.name) for t in self.behaviors.return_value(function.name).types):
                 found.add(function.facts.name)
         return frozenset(found)
+
+
+def _is_roll(value: flow.Expr | None) -> bool:
+    """Whether it only lists the objects that there are: nobody finds one of them there by a name."""
+    return isinstance(value, flow.Call) and flow.last_name(value) == "WeakSet"
 
 
 def _is_table(value: flow.Expr | None) -> bool:

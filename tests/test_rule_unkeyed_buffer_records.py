@@ -1,0 +1,103 @@
+"""What a key lacks, where records carry the request, and where a search replaces what does not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphlint import check, registry
+from graphlint.config import Settings
+
+RULE = "unkeyed-buffer"
+
+RECORD = """
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class Request:
+    layer: str
+    rows: int
+    cols: int
+    dtype: torch.dtype
+    device: torch.device
+
+
+class Spaces:
+    _lent = {{}}
+
+    def lend(self, req: Request):
+        key = {key}
+        if key not in self._lent:
+            self._lent[key] = torch.empty(req.rows, req.cols, dtype=req.dtype, device=req.device)
+        return self._lent[key]
+
+
+class Mlp:
+    def __init__(self, spaces: Spaces, name):
+        self.spaces = spaces
+        self.name = name
+
+    def __call__(self, x):
+        return self.spaces.lend(Request(self.name, x.shape[0], x.shape[1], x.dtype, x.device))
+"""
+
+ARENA = """
+import torch
+
+
+class Arena:
+    def __init__(self):
+        self.blocks = {{}}
+
+    def get(self, n, name, keep=False):
+        row = self.blocks.setdefault(name, [])
+        for data, _ in row:
+            if data.numel() >= n:
+                return data
+        {makes_room}
+        data = torch.empty(n, device="cuda")
+        row.append((data, keep))
+        return data
+
+
+ARENA = Arena()
+
+
+def head(x):
+    return ARENA.get(x.shape[0], "head")
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def missing(text: str) -> list[str]:
+    Path("m.py").write_text(text.lstrip("\n"))
+    findings = check.check(["."], Settings(), registry.select((RULE,))).findings
+    return sorted({each.values["missing"] for each in findings})
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("(req.layer, req.rows, req.device)", ["req.cols, req.dtype"]),
+        ("(req.layer, req.rows, req.cols, req.dtype, req.device)", []),
+        ("req", []),
+    ],
+)
+def test_fields_of_a_record(key: str, expected: list[str]) -> None:
+    assert missing(RECORD.format(key=key)) == expected
+
+
+@pytest.mark.parametrize(
+    ("makes_room", "expected"),
+    [("row[:] = [each for each in row if each[1]]", ["x.shape[0]"]), ("pass", [])],
+)
+def test_a_search_that_makes_room(makes_room: str, expected: list[str]) -> None:
+    assert missing(ARENA.format(makes_room=makes_room)) == expected
