@@ -218,3 +218,51 @@ def test_nothing_to_list() -> None:
     Path("m.py").write_text("import torch\n")
     done = CliRunner().invoke(cli, ["owners", "m.py"])
     assert (done.exit_code, done.output) == (0, "")
+
+
+def test_a_handle_that_is_only_given_is_borrowed() -> None:
+    code = CODE.replace(
+        "def __init__(self):\n        self.pool = torch.cuda.graph_pool_handle()",
+        "def __init__(self, pool):\n        self.pool = pool",
+    )
+    code = code.replace("        self.pool = None\n", "").replace("Runner()", "Runner(torch.cuda.graph_pool_handle())")
+    assert found(code)["Runner.pool"].verdict == "borrowed"
+
+
+def test_a_handle_that_is_made_on_first_use_is_not_released_by_it() -> None:
+    code = """
+    import torch
+
+
+    class Backend:
+        pool = None
+
+        @classmethod
+        def handle(cls):
+            if cls.pool is None:
+                cls.pool = torch.cuda.graph_pool_handle()
+            return cls.pool
+    """
+    pool = found(textwrap.dedent(code))["Backend.pool"]
+    assert (pool.verdict, pool.released) == ("orphan", ())
+    rotated = textwrap.dedent(code).replace("if cls.pool is None", "if cls.pool is not None")
+    assert found(rotated)["Backend.pool"].verdict == "owned", "it takes the place of another"
+
+
+def test_a_workspace_of_the_process() -> None:
+    code = """
+    import torch
+
+    _scratch = {}
+
+
+    def scratch(name, size):
+        if name not in _scratch:
+            _scratch[name] = torch.empty(size, device="cuda")
+        return _scratch[name]
+    """
+    orphan = found(textwrap.dedent(code))["m._scratch"]
+    assert (orphan.kind, orphan.verdict) == ("workspace", "orphan")
+    assert [site.function for site in orphan.made] == ["scratch"]
+    owned = found(textwrap.dedent(code) + "\n\ndef release():\n    _scratch.clear()\n")["m._scratch"]
+    assert [site.function for site in owned.released] == ["release"]

@@ -5,7 +5,8 @@ What has one owner is released by one: nobody is an orphan, and two releases of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,8 +15,9 @@ from graphlint import check
 from graphlint.behavior import Behavior, Slot
 from graphlint.check import Inputs
 from graphlint.effects import Effect
-from graphlint.execution import Config, Event
+from graphlint.execution import Config, Event, visit
 from graphlint.facts import MODULE
+from graphlint.keeping import is_miss, stores
 from graphlint.ownership import holdings
 from graphlint.readers import container
 from graphlint.source import Source, Span
@@ -56,12 +58,14 @@ class Owned:
     """Where the allocator's cache is emptied by what releases it."""
     twice: tuple[Site, ...]
     """Two releases on one path, outermost calls first; empty where there are no two."""
+    borrowed: bool = False
+    """A pool handle that is only ever given here: who made it owns the pool."""
 
     @property
     def verdict(self) -> str:
-        """What its releases say: orphan (there are none), duplicate (two on one path), or owned."""
+        """What its releases say: orphan (there are none), duplicate (two on one path), owned, or borrowed."""
         if not self.released:
-            return "orphan"
+            return "borrowed" if self.borrowed else "orphan"
         return "duplicate" if self.twice else "owned"
 
 
@@ -86,6 +90,7 @@ def _described(owned: Owned, inputs: Inputs) -> str:
     head = {
         "orphan": f"{owned.kind} {owned.name}: orphan, nothing releases it",
         "duplicate": f"{owned.kind} {owned.name}: duplicate, released twice on one path",
+        "borrowed": f"{owned.kind} {owned.name}: borrowed",
         "owned": f"{owned.kind} {owned.name}",
     }[owned.verdict]
     rows = [("made", owned.made), ("captured", owned.captured), ("released", owned.released), ("erased", owned.erased)]
@@ -137,21 +142,38 @@ def _site(site: Site, source: Source) -> dict[str, Any]:
 
 def _owned(analysis: Analysis) -> Iterator[Owned]:
     behaviors = [each for each in analysis.behaviors.all() if "|" not in each.key]
-    for slot in sorted(analysis.behaviors.slots):
-        kind = _kind(analysis, slot)
+    shared = _shared(analysis)
+    for slot in sorted({*analysis.behaviors.slots, *shared}):
+        kind = _kind(analysis, slot) or ("workspace" if slot in shared else None)
         if kind is None:
             continue
         slots = {slot, *_record_slots(analysis, slot)} if kind == "graphs" else {slot}
-        released = tuple(_released(analysis, behaviors, kind, slots))
         yield Owned(
             kind,
             _name(slot),
-            tuple(dict.fromkeys(_made(analysis, behaviors, slot))),
-            tuple(_captured(analysis, behaviors, kind, slots)),
-            released,
-            tuple(_erased(analysis, kind, slots)),
+            _in_order(_made(analysis, behaviors, slot)),
+            _in_order(_captured(analysis, behaviors, kind, slots)),
+            _in_order(_released(analysis, behaviors, kind, slots)),
+            _in_order(_erased(analysis, kind, slots)),
             _twice(analysis, slots) if kind == "graphs" else (),
+            kind == "pool" and not any("pool" in node.tags for _, node in _writes(behaviors, slot)),
         )
+
+
+def _in_order(sites: Iterable[Site]) -> tuple[Site, ...]:
+    return tuple(sorted(set(sites)))
+
+
+def _shared(analysis: Analysis) -> set[Slot]:
+    """Class attributes and module variables that keep device memory for whoever asks: workspaces of the whole process."""
+    return {
+        store.node.slot
+        for store in stores(analysis)
+        if store.node.slot is not None
+        and not store.is_memo
+        and store.event.places[0][0].startswith(("class:", "mod:"))
+        and is_miss(analysis, store)
+    }
 
 
 def _kind(analysis: Analysis, slot: Slot) -> str | None:
@@ -186,17 +208,19 @@ def _name(slot: Slot) -> str:
 
 def _at(analysis: Analysis, function: str, span: Span, note: str = "") -> Site:
     entry = analysis.project.functions[function]
-    return Site(entry.module.source.path, span, entry.facts.qualname, note)
+    return Site(entry.module.source.path, span, re.sub(r"@\d+", "", entry.facts.qualname), note)
+
+
+def _writes(behaviors: Sequence[Behavior], slot: Slot) -> Iterator[tuple[Behavior, b.Touches]]:
+    for each in behaviors:
+        for node in each.nodes:
+            if isinstance(node, b.Touches) and node.slot == slot and node.how in ("write", "add"):
+                yield each, node
 
 
 def _made(analysis: Analysis, behaviors: Sequence[Behavior], slot: Slot) -> Iterator[Site]:
     """Where something is put there; where only nothing is, that."""
-    written = [
-        (each, node)
-        for each in behaviors
-        for node in each.nodes
-        if isinstance(node, b.Touches) and node.slot == slot and node.how in ("write", "add")
-    ]
+    written = list(_writes(behaviors, slot))
     filled = [(each, node) for each, node in written if not node.tags & _NOTHING]
     for each, node in filled or written[:1]:
         yield _at(analysis, each.function, node.span)
@@ -225,15 +249,37 @@ def _pool(analysis: Analysis, behavior: Behavior, node: b.Happens) -> str:
 
 
 def _released(analysis: Analysis, behaviors: Sequence[Behavior], kind: str, slots: set[Slot]) -> Iterator[Site]:
+    """The first release in each function."""
     seen: set[str] = set()
     for each in behaviors:
         in_constructor = each.function.endswith((".__init__", f".{MODULE}"))
         for node in each.nodes:
             if isinstance(node, b.Happens | b.Touches) and node.slot in slots and each.function not in seen:
                 event = Event(node, node.places, (), (), in_constructor=in_constructor)
-                if _ENDS[kind] in analysis.effects(event):
+                ends = _ENDS[kind] in analysis.effects(event) or (kind == "workspace" and _gives_up(event))
+                if ends and not (kind == "pool" and _is_first(each, node)):
                     seen.add(each.function)
                     yield _at(analysis, each.function, node.span)
+
+
+def _gives_up(event: Event) -> bool:
+    """Whether an event drops what a store of workspaces holds."""
+    node = event.node
+    return (
+        isinstance(node, b.Touches)
+        and not event.in_constructor
+        and (node.how in ("drop", "clear", "pop") or (node.how == "write" and bool(node.tags & _NOTHING)))
+    )
+
+
+def _is_first(behavior: Behavior, node: b.Happens | b.Touches) -> bool:
+    """Whether a handle is put where the function has found none: it takes the place of no other."""
+    if not isinstance(node, b.Touches) or node.how != "write" or node.tags & _NOTHING:
+        return False
+    met: list[Event] = []
+    visit(behavior, lambda _: None, met.append)
+    guards = [event.guards for event in met if event.node is node]
+    return bool(guards) and all(any(("atom", "none", place) in each for place in node.places) for each in guards)
 
 
 def _erased(analysis: Analysis, kind: str, slots: set[Slot]) -> Iterator[Site]:
