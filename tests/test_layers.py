@@ -16,11 +16,12 @@ SRC = ROOT / "src" / "graphlint"
 RULES = ROOT / "rules"
 
 LAYERS = """
-    source words namesake | comments syntax edits flow effects values | findings declarations behavior learned | facts automaton
+    source words namesake stand_ins | comments syntax edits flow effects values |
+    findings declarations behavior learned | facts automaton
     vocabulary | rule | project | sieve execution dependence | evaluate | summaries provenance |
     engines keeping ownership readers teardowns stores | descents growth registries | typestate requests | pools |
     registry suppress | cpp codemod | config native | files |
-    report writing | check | explain fixing listing owners | validation | cli codemod_command | __main__
+    report writing | check | explain fixing listing owners | regressions | validation | cli codemod_command | __main__
 """
 RANK = {name: rank for rank, layer in enumerate(LAYERS.split("|")) for name in layer.split()}
 

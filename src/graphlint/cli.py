@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # the modules of the pipeline are imported by the commands th
     from graphlint.check import Inputs, Report
     from graphlint.config import Settings
     from graphlint.fixing import Outcome
+    from graphlint.regressions import Written
     from graphlint.rule import Rule
 
 FAILED = 2
@@ -147,8 +148,14 @@ def check_(paths: tuple[str, ...], **options: Any) -> int:
 @_selection
 @click.option("--diff", is_flag=True, help="Print what would change, and change nothing.")
 @click.option("--unsafe-fixes", is_flag=True, help="Apply the fixes that hold only under the conditions they state.")
+@click.option(
+    "--with-test",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Write a test of each fix there, for pytest, that fails on the code before it and needs no GPU.",
+)
 @_output
-def fix_(paths: tuple[str, ...], *, diff: bool, unsafe_fixes: bool, **options: Any) -> int:
+def fix_(paths: tuple[str, ...], *, diff: bool, unsafe_fixes: bool, with_test: str | None, **options: Any) -> int:
     """Rewrite hazards in files and folders, and report those that remain.
 
     A fix is applied only if afterwards its finding is gone and no other stands in its place.
@@ -156,7 +163,10 @@ def fix_(paths: tuple[str, ...], *, diff: bool, unsafe_fixes: bool, **options: A
     from graphlint import fixing, writing
 
     settings, rules, inputs = _inputs(paths, options)
+    if with_test is not None:
+        _check_tests(rules, changes_nothing=diff or "-" in paths)
     outcome = fixing.fix(inputs, rules, unsafe=unsafe_fixes)
+    tests = _tests(outcome, inputs, rules, with_test) if with_test is not None else ()
     if diff:
         _write(fixing.diff(outcome.changes))
     elif "-" in paths:
@@ -164,11 +174,60 @@ def fix_(paths: tuple[str, ...], *, diff: bool, unsafe_fixes: bool, **options: A
         _write(outcome.report.sources[given].content)
     else:
         writing.write(outcome.changes)
+        _write_tests(tests)
     _print_findings(outcome.report, rules, options, is_taken=diff or "-" in paths)
     _say_fixes(outcome, would="would fix" if diff else "fixed")
     _say_warnings(inputs, outcome.report, options)
     _say(_summary(inputs, outcome.report, unsafe=unsafe_fixes))
     return 1 if diff and outcome.changes else _exit_code(outcome.report, settings)
+
+
+def _check_tests(rules: Sequence[Rule], *, changes_nothing: bool) -> None:
+    """Refuse to write tests where no fix is written, and where no rule has one.
+
+    Raises:
+        UsageError: there would be no test, whatever is fixed.
+    """
+    from graphlint import registry
+
+    if changes_nothing:
+        raise click.UsageError("--with-test goes with files that are rewritten, and here none is")
+    if not any(rule.test for rule in rules):
+        known = ", ".join(rule.name for rule in registry.rules() if rule.test)
+        raise click.UsageError(f"--with-test knows no test for {', '.join(r.name for r in rules)}; it does for {known}")
+
+
+def _tests(outcome: Outcome, inputs: Inputs, rules: Sequence[Rule], folder: str) -> Sequence[Written]:
+    """The tests of the fixes; what has none is said.
+
+    Raises:
+        ClickException: a file is in the way of one.
+    """
+    from graphlint import regressions
+
+    tests, missing = regressions.tests(outcome, inputs, rules, folder)
+    for test in tests:
+        if os.path.lexists(test.path):
+            raise click.ClickException(f"{test.path}: this file is in the way of a test; nothing was changed")
+    for each in missing:
+        _say(f"{each.finding.path}:{each.row}: no test written: {each.finding.rule}: {each.reason}")
+    return tests
+
+
+def _write_tests(tests: Sequence[Written]) -> None:
+    """Write tests beside a rewrite that is on disk already.
+
+    Raises:
+        ClickException: one cannot be written.
+    """
+    for test in tests:
+        try:
+            os.makedirs(os.path.dirname(test.path), exist_ok=True)
+            with open(test.path, "x", encoding="utf-8", newline="\n") as out:
+                out.write(test.content)
+        except OSError as error:
+            raise click.ClickException(f"{test.path}: cannot be written: {error.strerror}") from error
+        _say(f"{test.path}: wrote a test of {test.finding.rule}")
 
 
 @cli.command("rules")

@@ -14,6 +14,7 @@ report. Its `rule.toml` holds this:
     fix = "safe"                        # the best that its rewrite can be: safe | unsafe | suggest | none
     cpp = "kept-under-capture"          # optional, shape: the hazard in C++ that it reports (graphlint.cpp.shapes); an
                                         # ordering rule reads C++ with its automaton
+    test = "order"                      # optional: what a test of its rewrite asserts (`Claim`), for `fix --with-test`
     trades-for = ["other-rule"]         # optional: rules whose findings may stand where this one's was, after its fix
     former-names = ["old-name"]         # optional: names that still select and suppress it
     since = "0.1"                       # the version that brought it
@@ -61,6 +62,19 @@ class Kind(str, Enum):
     """By a function of its own over the facts of the project."""
 
 
+class Claim(str, Enum):
+    """What holds after a rule's rewrite and did not before, so that a test can assert it."""
+
+    ORDER = "order"
+    """Graphs die, then workspaces are released, then the pool is erased."""
+    ONCE = "once"
+    """Nothing is released twice."""
+    RETIRED = "retired"
+    """The handle of a pool does not outlive the graphs of the pool."""
+    KEPT = "kept"
+    """What a capture was given survives growth, and a capture does not grow it."""
+
+
 @dataclass(frozen=True)
 class Rule:
     """One rule, as declared."""
@@ -84,6 +98,8 @@ class Rule:
     former_names: tuple[str, ...] = ()
     automaton: Automaton | None = None
     """Of an ordering rule, and of no other."""
+    test: Claim | None = None
+    """What a test of the rule's rewrite asserts; None where none can be written."""
 
     @property
     def placeholders(self) -> tuple[str, ...]:
@@ -111,7 +127,13 @@ _SCHEMA = Table(
         "fix": OneOf((*Applicability, _NO_FIX)),
         "since": str,
     },
-    optional={"cpp": str, "trades-for": ListOf(str), "former-names": ListOf(str), **automaton.SCHEMA},
+    optional={
+        "cpp": str,
+        "test": OneOf(tuple(Claim)),
+        "trades-for": ListOf(str),
+        "former-names": ListOf(str),
+        **automaton.SCHEMA,
+    },
 )
 _EFFECTS = frozenset(effect.value for effect in Effect)
 _SINCE = re.compile(r"\d+\.\d+(\.\d+)?")
@@ -151,6 +173,7 @@ def load(name: str, document: Document) -> Rule:
         trades_for=tuple(document.get("trades-for", ())),
         former_names=tuple(document.get("former-names", ())),
         automaton=_automaton(document, kind),
+        test=Claim(document["test"]) if "test" in document else None,
     )
 
 
