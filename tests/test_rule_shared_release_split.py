@@ -7,17 +7,16 @@ see that a second half never runs.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import importlib
 import inspect
 import sys
 import textwrap
-import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from recording_torch import recording_torch
 
 from graphlint import check, fixing, registry
 from graphlint.config import Settings
@@ -81,40 +80,10 @@ class Server:
 """
 
 
-class Log(list[str]):
-    """What a program did, in its order."""
-
-
-def stand_in(log: Log) -> types.ModuleType:
-    """A torch whose graphs and allocator write down what is asked of them."""
-    torch = types.ModuleType("torch")
-    cuda = types.ModuleType("torch.cuda")
-
-    class CUDAGraph:
-        made = 0
-
-        def __init__(self) -> None:
-            CUDAGraph.made += 1
-            self.number = CUDAGraph.made
-
-        def reset(self) -> None:
-            log.append(f"reset {self.number}")
-
-    cuda.CUDAGraph = CUDAGraph  # type: ignore[attr-defined]
-    cuda.graph = lambda *_, **__: contextlib.nullcontext()  # type: ignore[attr-defined]
-    cuda.empty_cache = lambda: log.append("erase")  # type: ignore[attr-defined]
-    cuda.synchronize = lambda: log.append("sync")  # type: ignore[attr-defined]
-    cuda.device = lambda *_: contextlib.nullcontext()  # type: ignore[attr-defined]
-    torch.cuda = cuda  # type: ignore[attr-defined]
-    torch.empty = lambda *_, **__: object()  # type: ignore[attr-defined]
-    torch.add = lambda *_, **__: None  # type: ignore[attr-defined]
-    return torch
-
-
 class Held(dict[Any, Any]):
     """Shared memory that says when it is released."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: list[str]) -> None:
         super().__init__()
         self._log = log
 
@@ -187,13 +156,13 @@ def left_alone(files: Mapping[str, str]) -> str:
 def play(files: Mapping[str, str], run: Callable[[Any], Any], module: str = "m") -> list[str]:
     """What a program does: `run` is given its module."""
     write(files)
-    log = Log()
+    log: list[str] = []
     own = {Path(path).parts[0].removesuffix(".py") for path in files}
     for name in [name for name in sys.modules if name.split(".")[0] in own]:
         del sys.modules[name]
     importlib.invalidate_caches()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "torch", stand_in(log))
+        patch.setitem(sys.modules, "torch", recording_torch(log))
         patch.setattr(sys, "dont_write_bytecode", True)
         loaded = importlib.import_module(module)
         for holder in (*vars(loaded).values(),):
