@@ -315,3 +315,14 @@ def test_a_graph_with_a_pool_of_its_own_is_not() -> None:
 def test_all_graphs_of_a_pool_may_go_together() -> None:
     text = GRAPHS.replace("{pool}", ", pool=self.pool").replace("{evict}", "self.graphs.clear()")
     assert reported(text) == []
+
+
+def test_a_full_table_may_be_told_by_equality() -> None:
+    body = """
+        if n not in self.table:
+            if len(self.table) == self.limit:
+                self.table.pop(min(self.table))
+            self.table[n] = torch.empty(n, device="cuda")
+        return self.table[n]
+    """
+    assert reported(getter(body)) == ["self.table.pop(min(self.table))"]

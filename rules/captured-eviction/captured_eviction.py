@@ -95,6 +95,8 @@ def _is_full(test: Test, place: Place) -> bool:
     match test:
         case ("compare", "<" | ">" | "<=" | ">=", read, _):
             return any(each == place or (each[:-1] == place[:-1] and len(each) > 1) for each in read)
+        case ("compare", "==", read, _):  # `len(cache) == limit`
+            return place in read and len(read) > 1
         case ("not" | "and" | "or", *inner):
             return any(_is_full(each, place) for each in inner)
     return False

@@ -754,6 +754,9 @@ class _Frame:
         self.unresolved: list[tuple[str, Span]] = []
         self.in_capture = 0
         self.in_pool = 0
+        self.used_pool = False
+        self.remembered: Place | None = None
+        """Where a decorator keeps what the function returns."""
         self.captured_calls: set[str] = set()
         self.given: dict[str, tuple[Origin, ...]] = {}
         self.return_tests: list[Test] = []
@@ -831,6 +834,9 @@ class _Frame:
             self.project.functions.setdefault(name, FunctionEntry(name, self.module, nested, self.entry.name))
         self.run(lowered.flow)
         node = b.order(self.out)
+        if self.remembered is not None:  # what is kept already is given without running it again
+            span = self.entry.facts.span
+            node = b.Either(("atom", "none", self.remembered), node, b.Leaves("return", span), span)
         returns = union(self.returns) if self.returns else self._declared_return()
         if returns.fresh:  # what is kept here is no new memory of the caller's
             kept = {
@@ -913,18 +919,27 @@ class _Frame:
 
     def remember(self, result: Value, span: Span) -> None:
         """Keep what a function with a cache around it returns: for the process, a property for its object."""
+        if not result.fresh and self.entry.memo and self._says_device_memory():
+            result = result._replace(fresh=(Origin(self.entry.name, span),), tags=result.tags | {"tensor"})
         if not (result.fresh or "pool" in result.tags) or not self.emitting:
             return
         keeper = self.entry.memo
         params = [param.name for param in self.entry.facts.params]
         if keeper == "property" and self.entry.owner is not None:
-            place = (f"${params[0]}", self.entry.facts.name)
+            place = self.remembered = (f"${params[0]}", self.entry.facts.name)
             self.touch("write", (place,), (self.entry.owner, self.entry.facts.name), span, result)
         elif keeper == "function":
             slot = (f"mod:{self.entry.name}", MEMO)
+            self.remembered = (*slot, ELEMENT)
             key = Value(items=tuple(self.env.get(name, NOTHING_KNOWN) for name in params))
             reads = frozenset((f"${name}",) for name in params)
             self.touch("add", (slot,), slot, span, result, key=key._replace(reads=reads))
+
+    def _says_device_memory(self) -> bool:
+        """Whether a function is declared to return a tensor, and has to do with a device."""
+        returned = self.project.annotation(self.module, self.entry.facts.returns)
+        tensors = bool(returned) and all(self.vocabulary.canonical(t.name) == TENSOR for t in returned)
+        return tensors and not self.used_pool and not self.entry.facts.words.isdisjoint(("device", "cuda"))
 
     def exception(self, value: Expr | None) -> str:
         """Dotted name of the class of what is raised or caught."""
@@ -1235,6 +1250,7 @@ class _Frame:
                     return
                 if entry.makes == "mempool":
                     self.in_pool += 1
+                    self.used_pool = True
                     self.run(scope.body)
                     self.in_pool -= 1
                     return
@@ -1261,6 +1277,7 @@ class _Frame:
                 any(each) for each in ([m.yields_in_pool for m in managers], [m.yields_in_capture for m in managers])
             )
             self.in_pool += own_pool
+            self.used_pool |= own_pool
             self.in_capture += captures
             body = self.nodes(lambda: self.run(scope.body))
             self.in_pool -= own_pool
