@@ -40,6 +40,7 @@ _ADDS = frozenset(("append", "add", "insert", "setdefault", "appendleft"))
 _PURPOSE = re.compile(r"graph|captur")
 """Words of fields that say what an object is for."""
 _HIGHEST = 3
+_MOST_CALLERS = 24
 _BUILT, _BEFORE = "when the object is built", "before the capture begins"
 
 
@@ -109,10 +110,11 @@ class _Finder:
             return None
         if kept.how == "made":
             return self._made_before(entry, kept)
-        building = self._builds(entry, 0)
         if kept.how in ("attribute", "branch"):
-            return self._kept_in_attribute(entry, kept, building=building)
-        return self._given(entry, kept) if building else self._given_before(entry, kept)
+            return self._kept_in_attribute(entry, kept)
+        if self._flag(kept) is None:
+            return None
+        return self._given(entry, kept) if self._builds(entry, 0) else self._given_before(entry, kept)
 
     def _builds(self, entry: FunctionEntry, depth: int) -> bool:
         """Whether a function runs only while an object is built."""
@@ -128,7 +130,13 @@ class _Finder:
             for caller in callers
         )
 
+    def _is_common(self, entry: FunctionEntry) -> bool:
+        """Whether so many functions speak of a name that it says nothing of who is meant."""
+        return len(self.behaviors.functions_with(entry.facts.name)) > _MOST_CALLERS
+
     def _calls(self, entry: FunctionEntry) -> Iterator[tuple[FunctionEntry, Called]]:
+        if self._is_common(entry):
+            return
         for caller in self.behaviors.functions_with(entry.facts.name):
             if caller is entry or caller.facts.qualname == MODULE:
                 continue
@@ -138,7 +146,7 @@ class _Finder:
 
     # ------------------------------------------------------------------------------------------------------ the forms
 
-    def _kept_in_attribute(self, entry: FunctionEntry, kept: Kept, *, building: bool) -> Suspect | None:
+    def _kept_in_attribute(self, entry: FunctionEntry, kept: Kept) -> Suspect | None:
         """An answer in an attribute: of an object that is built before, or read where a capture runs."""
         slot = kept.slot
         if slot is None:
@@ -151,7 +159,7 @@ class _Finder:
             return None
         me = f"{entry.facts.params[0].name}." if entry.facts.params and not slot[0].startswith("mod:") else ""
         flag = f"{me}{slot[1]}"
-        if building:
+        if self._builds(entry, 0):
             values = self._moved(entry, kept, readers) if kept.how == "attribute" else {}
             precision = Precision.HIGH if not self._made_in_steps(entry.owner) else Precision.LOW
             return self._suspect(entry, kept, flag, _BUILT, precision, values, readers)
@@ -498,7 +506,8 @@ class _Finder:
         if any(called.captured or caller.name in self.captured for caller, called in calls):
             return False
         if not calls:
-            return any(True for each in self._siblings(entry) for _ in self._blocks(each))
+            siblings = () if self._is_common(entry) else self._siblings(entry)
+            return any(True for each in siblings for _ in self._blocks(each))
         return depth < _HIGHEST and any(
             self._builds(caller, 0) or self._runs_before(caller, called.expr.span, depth + 1)
             for caller, called in calls
