@@ -19,14 +19,13 @@ from graphlint import codemod
 from graphlint.behavior import Behavior
 from graphlint.edits import Applicability, Fix
 from graphlint.effects import Effect
-from graphlint.evaluate import excludes_capture, implies_capture
 from graphlint.execution import Event, visit
 from graphlint.findings import Finding, Precision, Step, Suspect
 from graphlint.keeping import Runs, Store, asks_capture, read_by, related, stores
 from graphlint.source import Span
 from graphlint.summaries import Analysis
 from graphlint.typestate import place_text, step
-from graphlint.values import Place, Test
+from graphlint.values import Place, Test, excludes_capture, implies_capture
 
 _TEST = "torch.cuda.is_current_stream_capturing"
 _FEW = ("device", "device_index", "dtype", "stream")

@@ -18,11 +18,11 @@ from graphlint import codemod, flow
 from graphlint.behavior import Behavior
 from graphlint.edits import Applicability, Fix
 from graphlint.effects import Effect
-from graphlint.evaluate import implies_capture
 from graphlint.execution import Event, Refusal, visit
 from graphlint.findings import MAX_STEPS, Finding, Precision, Step, Suspect
 from graphlint.source import Span
 from graphlint.summaries import Analysis
+from graphlint.values import implies_capture
 
 _ERROR = "CaptureRefusedError"
 _ERROR_TEXT = "Something was asked for while capturing that has to be made before."

@@ -15,12 +15,11 @@ from graphlint import behavior as b
 from graphlint import flow
 from graphlint.behavior import Behavior
 from graphlint.effects import Effect
-from graphlint.evaluate import excludes_capture, implies_capture
 from graphlint.execution import Event, Refusal, visit
 from graphlint.keeping import Runs, Store, asks_capture, read_by, related
 from graphlint.source import Span
 from graphlint.summaries import Analysis
-from graphlint.values import ELEMENT, Place, Test
+from graphlint.values import ELEMENT, Place, Test, excludes_capture, implies_capture
 
 _SHARED = ("class:", "mod:", "cell:")
 _LOCAL = ("@", "%")

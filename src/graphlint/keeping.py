@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 from graphlint import behavior as b
 from graphlint.behavior import Behavior
-from graphlint.evaluate import MEMO
 from graphlint.execution import Config, Event, visit
 from graphlint.source import Span
 from graphlint.summaries import Analysis
-from graphlint.values import ELEMENT, Origin, Place, Test
+from graphlint.values import ELEMENT, MEMO, Origin, Place, Test
 
 _LOCAL = ("@", "%")
 _MOST_CALLERS = 4

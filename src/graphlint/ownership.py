@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from graphlint.evaluate import GRAPH, _flat
 from graphlint.project import FunctionEntry
 from graphlint.source import Span
 from graphlint.summaries import Analysis
-from graphlint.values import ELEMENT, Value
+from graphlint.values import ELEMENT, GRAPH, Value, flat
 
 
 @dataclass(frozen=True)
@@ -99,14 +98,14 @@ def _holding(analysis: Analysis, owner: str, name: str) -> Holding | None:
     first: tuple[FunctionEntry, Span] | None = None
     for function, expr, how in analysis.behaviors.field_bindings(owner).get(name, ()):
         if how == "annotation":
-            declared = {t.name for t in _flat(analysis.project.annotation(function.module, expr))}
+            declared = {t.name for t in flat(analysis.project.annotation(function.module, expr))}
             kinds = set(_graph_kinds(analysis, declared))
             is_declared |= bool(kinds)
             classes |= kinds - {GRAPH}
             continue
         me = f"${function.facts.params[0].name}" if function.facts.params else ""
         for part in _leaves(analysis.behaviors.typed(function, expr)):
-            names = set(_graph_kinds(analysis, {t.name for t in _flat(part.types)}))
+            names = set(_graph_kinds(analysis, {t.name for t in flat(part.types)}))
             if "graph" in part.tags:
                 names.add(GRAPH)
             origins = {_origin(place, me) for place in part.places} or {"@"}

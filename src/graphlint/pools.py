@@ -20,7 +20,6 @@ from graphlint import flow
 from graphlint.automaton import HAZARD
 from graphlint.behavior import Behavior, Slot
 from graphlint.effects import Effect
-from graphlint.evaluate import MEMO
 from graphlint.execution import Config, Event, Execution, ExhaustedError, Frame, atoms
 from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
 from graphlint.learned import NOTHING_LEARNED
@@ -28,7 +27,7 @@ from graphlint.rule import Rule
 from graphlint.source import Span
 from graphlint.summaries import Analysis
 from graphlint.typestate import place_text, step
-from graphlint.values import ELEMENT, Place, Test
+from graphlint.values import ELEMENT, MEMO, Place, Test
 
 _MOST_CAPTURES = 2
 """Most capturing methods that a release is tried between."""

@@ -17,9 +17,8 @@ from graphlint import behavior as b
 from graphlint import flow
 from graphlint.behavior import Behavior, Slot
 from graphlint.effects import Effect
-from graphlint.evaluate import GRAPH
 from graphlint.summaries import Analysis, Site
-from graphlint.values import ELEMENT, Place
+from graphlint.values import ELEMENT, GRAPH, Place
 
 _RELEASES = (Effect.WS_RELEASE, Effect.KV_RELEASE, Effect.COMM_DESTROY)
 

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 
 from graphlint import behavior as b
 from graphlint import facts, flow
+from graphlint.assignments import is_record
 from graphlint.behavior import Behavior, Node, Slot
 from graphlint.effects import Effect
-from graphlint.evaluate import GRAPH, MEMPOOL, TENSOR, Behaviors, _flat, _is_record
+from graphlint.evaluate import Behaviors
 from graphlint.execution import Config, Event, Execution, ExhaustedError, Outcome, visit
 from graphlint.facts import MODULE, Facts
 from graphlint.project import Project, group, module_names
@@ -27,7 +28,7 @@ from graphlint.project import load as load_project
 from graphlint.sieve import identifiers, keeps_memory
 from graphlint.source import Source
 from graphlint.syntax import ParseError
-from graphlint.values import ELEMENT, Place, Test
+from graphlint.values import ELEMENT, GRAPH, MEMPOOL, TENSOR, Place, Test, flat
 from graphlint.vocabulary import Entry, Vocabulary
 from graphlint.words import COMMON_METHODS
 
@@ -84,9 +85,9 @@ class Analysis:
             owner, name = slot
             names: set[str] = set()
             if owner.startswith("mod:"):
-                names |= {t.name for t in _flat(self.behaviors.variable_types(f"{owner[4:]}.{name}"))}
+                names |= {t.name for t in flat(self.behaviors.variable_types(f"{owner[4:]}.{name}"))}
             elif owner in self.project.classes:
-                names |= {t.name for t in _flat(self.behaviors.field_types(owner, name))}
+                names |= {t.name for t in flat(self.behaviors.field_types(owner, name))}
             notes = self.behaviors.slots.get(slot)  # a class body's are made with its types
             found = set(notes.tags) if notes is not None else set()
             for source in notes.sources if notes is not None else ():
@@ -107,7 +108,7 @@ class Analysis:
                         found.add("owner")
                     if owned & _MEMORY:
                         found.add("memory")
-                    if _is_record(self.project.classes[each]):
+                    if is_record(self.project.classes[each]):
                         found |= owned & {"captured", "tensor", "pool"}
             known = self._holds[slot] = frozenset(found)
         return known
@@ -519,7 +520,7 @@ class Analysis:
         else:
             types = self.behaviors.field_types(owner, name) if owner in self.project.classes else ()
         notes = self.behaviors.slots.get(slot)
-        classes = {t.name for t in _flat(types)} | (notes.types if notes is not None else set())
+        classes = {t.name for t in flat(types)} | (notes.types if notes is not None else set())
         return any(kept[0] in classes for kept in self.captured_slots)
 
     @cached_property

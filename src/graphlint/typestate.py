@@ -23,14 +23,13 @@ from graphlint.automaton import EXIT, HAZARD, RAISE, Automaton
 from graphlint.behavior import Behavior
 from graphlint.effects import Effect
 from graphlint.engines import Repetition, releasing_frame, repeated
-from graphlint.evaluate import GRAPH, store_place
 from graphlint.execution import Config, Event, Frame
 from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
 from graphlint.readers import Evidence, container, holds_class, is_drop, read_memory
 from graphlint.rule import Rule
 from graphlint.source import Span
 from graphlint.summaries import Analysis, Site
-from graphlint.values import ELEMENT, Place, Test, negated
+from graphlint.values import ELEMENT, GRAPH, Place, Test, negated, store_place
 from graphlint.vocabulary import Entry
 
 

@@ -14,7 +14,7 @@ Places of a callee are written over the callee's own parameters; at a call they 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -57,6 +57,16 @@ CONTAINERS = frozenset(
 )
 
 
+GRAPH = "torch.cuda.CUDAGraph"
+TENSOR = "torch.Tensor"
+MEMPOOL = "torch.cuda.MemPool"
+STREAM = "torch.cuda.Stream"
+MODULE_CLASS = "torch.nn.Module"
+
+MEMO = "<cache>"
+"""Name of the variable in which a function that is decorated with `lru_cache` keeps what it returns."""
+
+
 class Symbol(NamedTuple):
     """A name that is not a variable: kind is module, class, function or external, and its dotted name."""
 
@@ -72,11 +82,39 @@ Test: TypeAlias = tuple[Any, ...]
 
 CAPTURING: Test = ("atom", "capturing", ())
 DEVICE: Test = ("atom", "device", ())
+TRUE: Test = ("const", True)
+FALSE: Test = ("const", False)
 
 
 def negated(test: Test) -> Test:
     """The opposite of a test."""
     return test[1] if test[0] == "not" else ("not", test)
+
+
+def implies_capture(test: Test) -> bool:
+    """Whether a test can be true only while the stream is being captured."""
+    match test:
+        case ("atom", "capturing", _):
+            return True
+        case ("and", *inner):
+            return any(map(implies_capture, inner))
+        case ("or", *inner):
+            return all(map(implies_capture, inner))
+    return False
+
+
+def excludes_capture(test: Test) -> bool:
+    """Whether a test can be true only while the stream is not being captured."""
+    match test:
+        case ("not", ("atom", "capturing", _)):
+            return True
+        case ("not", ("or", *inner)):
+            return any(each == CAPTURING or excludes_capture(negated(each)) for each in inner)
+        case ("and", *inner):
+            return any(map(excludes_capture, inner))
+        case ("or", *inner):
+            return all(map(excludes_capture, inner))
+    return False
 
 
 class Origin(NamedTuple):
@@ -187,3 +225,41 @@ def union(values: tuple[Value, ...] | list[Value]) -> Value:
         reads=reads,
         fresh=fresh,
     )
+
+
+CONSTANTS = frozenset(("none", "true", "false"))
+"""Tags of values that are one constant."""
+
+
+def literal_value(value: object) -> Value:
+    """The value of a literal."""
+    match value:
+        case None:
+            return Value(tags=frozenset(("none",)))
+        case True | False:
+            return Value(tags=frozenset((str(value).lower(),)), types=(Type("bool"),))
+        case str():
+            return Value(types=(Type("str"),), literal=value)
+        case int() | float():
+            return Value(types=(Type(type(value).__name__),))
+    return NOTHING_KNOWN
+
+
+def flat(types: Sequence[Type]) -> Iterator[Type]:
+    """Types, each with those of its items."""
+    for t in types:
+        if t != UNKNOWN:
+            yield t
+            yield from flat(t.items)
+
+
+def is_vague(types: Sequence[Type]) -> bool:
+    """Whether types leave open what is in a container."""
+    return any(t.name in CONTAINERS and (not t.items or is_vague(t.items)) for t in types)
+
+
+def store_place(dotted: str) -> Place:
+    """Place of a class attribute or module variable by its dotted name."""
+    head, _, last = dotted.rpartition(".")
+    kind = "class" if head.rpartition(".")[2][:1].isupper() else "mod"
+    return (f"{kind}:{head}", last)

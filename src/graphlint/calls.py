@@ -1,0 +1,653 @@
+"""What a call does and gives: what a vocabulary says of it, what its body does, what its name says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from graphlint import behavior as b
+from graphlint import flow
+from graphlint.assignments import KEEPERS
+from graphlint.behavior import Behavior
+from graphlint.effects import Effect
+from graphlint.flow import Expr
+from graphlint.frame import last_word
+from graphlint.knowledge import HELD
+from graphlint.lookups import Lookups
+from graphlint.project import FunctionEntry
+from graphlint.rebasing import passed, rebased
+from graphlint.source import Span
+from graphlint.values import (
+    CAPTURING,
+    CONSTANTS,
+    CONTAINERS,
+    DEVICE,
+    GRAPH,
+    MEMO,
+    MEMPOOL,
+    MODULE_CLASS,
+    NOTHING_KNOWN,
+    STREAM,
+    TENSOR,
+    WIDEST,
+    Bound,
+    Origin,
+    Place,
+    Symbol,
+    Type,
+    Value,
+    flat,
+    is_vague,
+    literal_value,
+    negated,
+    union,
+)
+from graphlint.vocabulary import Entry
+
+_TAKERS = frozenset(("pop", "popitem", "popleft", "discard", "remove"))
+_VIEWS = frozenset(("values", "copy"))
+_SAME = frozenset(("list", "tuple", "set", "sorted", "reversed", "iter", "frozenset", "dict", "deque"))
+_DICTS = frozenset(("dict", "OrderedDict", "defaultdict", "WeakValueDictionary", "WeakKeyDictionary"))
+_FRESH_METHODS = frozenset(("new_empty", "new_zeros", "new_ones", "new_full", "new_tensor"))
+_TO_HOST = frozenset(("cpu", "data_ptr", "dim", "element_size", "is_contiguous", "item", "nelement", "numel", "numpy", "pin_memory",
+                      "size", "storage_offset", "stride", "tolist"))  # fmt: skip
+"""Methods of a tensor that give no device memory."""
+_ON_DEVICE = frozenset(("is_available", "is_initialized", "is_cuda", "is_cuda_alike"))
+_COMPILING = frozenset(("is_compiling", "is_dynamo_compiling", "is_exporting"))
+
+
+class Calling(Lookups):
+    """The evaluation of calls."""
+
+    def operands(self, expr: flow.Call) -> tuple[Value, list[Value], dict[str, Value], Value]:
+        """Callee, arguments, keywords and receiver of a call, evaluated in order."""
+        receiver = NOTHING_KNOWN
+        if isinstance(expr.callee, flow.Attr):
+            receiver = self.value(expr.callee.base)
+            callee = self.attribute(receiver, expr.callee.name, expr.span)
+            if flow.last_name(expr.callee.base) == "super" and self.entry.facts.params:
+                me = self.env.get(self.entry.facts.params[0].name, receiver)  # `super()` there asks for its class again
+                own = tuple(
+                    each._replace(receiver=me) if each.receiver == receiver and me.types else each
+                    for each in callee.calls
+                )
+                callee = callee._replace(calls=own)
+        else:
+            callee = self.value(expr.callee)
+        args: list[Value] = []
+        for arg in expr.args:
+            if isinstance(arg, flow.Op) and arg.op == "*":
+                inner = self.value(arg.operands[0])
+                args += inner.items if inner.items is not None else ()
+            else:
+                args.append(self.value(arg))
+        keywords = {name: self.value(value) for name, value in expr.keywords if name is not None}
+        for name, value in expr.keywords:
+            if name is None:
+                self.value(value)
+        return callee, args, keywords, receiver
+
+    def call(self, expr: flow.Call) -> Value:
+        special = self.special(expr)
+        if special is not None:
+            return special
+        callee, args, keywords, receiver = self.operands(expr)
+        value = self.invoke(callee, receiver, args, keywords, expr)
+        return _captured(value) if self.in_capture else value
+
+    def special(self, expr: flow.Call) -> Value | None:
+        """Builtins that name things: getattr, setattr, hasattr, super, type, partial, and those that pass items on."""
+        if not isinstance(expr.callee, flow.Name | flow.Attr):
+            return None
+        name = last_word(expr.callee)
+        args = expr.args
+        if isinstance(expr.callee, flow.Attr):
+            if name == "cache_clear":
+                for bound in self.value(expr.callee.base).calls:
+                    slot = (f"mod:{bound.function}", MEMO)
+                    self.touch("drop", (slot,), slot, expr.span)
+                return NOTHING_KNOWN
+            if name not in ("partial", "finalize", "import_module", "ref", "WeakMethod") or not args:
+                return None
+        elif name in self.env:
+            return None
+        match name, args:
+            case "getattr", (base, key, *_):
+                literal = self.value(key).literal
+                if literal is not None:
+                    return self.attribute(self.value(base), literal, expr.span)
+                self.unresolved.append((name, expr.span))
+                return NOTHING_KNOWN
+            case "vars", (base,):
+                return self.namespace(self.value(base), expr.span)
+            case "hasattr", (base, key):
+                literal = self.value(key).literal
+                return Value(test=self.has(self.value(base), literal, expr.span))
+            case "setattr", (base, key, new):
+                owner, literal, value = self.value(base), self.value(key).literal, self.value(new)
+                if literal is not None:
+                    held = self.attribute(owner, literal, expr.span, quiet=True)
+                    self.touch("write", held.places, held.slot, expr.span, value, held.types)
+                else:
+                    self.unresolved.append((name, expr.span))
+                return NOTHING_KNOWN
+            case "delattr", (base, key):
+                owner, literal = self.value(base), self.value(key).literal
+                if literal is not None:
+                    held = self.attribute(owner, literal, expr.span, quiet=True)
+                    self.touch("drop", held.places, held.slot, expr.span, held=held.types)
+                else:
+                    self.unresolved.append((name, expr.span))
+                return NOTHING_KNOWN
+            case "super", _:
+                return self.super_()
+            case "type", (one,):
+                value = self.value(one)
+                return Value(symbol=Symbol("class", value.types[0].name)) if value.types else NOTHING_KNOWN
+            case ("partial", (first, *rest)) | ("finalize", (_, first, *rest)):
+                function = self.value(first)
+                given = tuple(self.value(each) for each in rest)
+                named = tuple((k, self.value(v)) for k, v in expr.keywords if k is not None)
+                bound = tuple(c._replace(args=given, keywords=named) for c in function.calls)
+                return Value(calls=bound, symbol=function.symbol if not function.calls else None)
+            case ("enumerate", (one, *_)):
+                return Value(each=Value(items=(NOTHING_KNOWN, self.value(one).element)))
+            case ("zip", (_, *_)):
+                values = [self.value(each) for each in args]
+                return Value(each=Value(items=tuple(value.element for value in values)))
+            case "map", (function, one):
+                return self.mapped(self.value(function), self.value(one), expr)
+            case "filter", (function, one):
+                items = self.value(one)
+                self.mapped(self.value(function), items, expr)
+                return items
+            case (("ref" | "WeakMethod"), (one, *_)):
+                value = self.value(one)
+                return Value(types=(Type("ref", value.types),), calls=value.calls, each=value)
+            case (("staticmethod" | "classmethod"), (one,)):
+                return self.value(one)
+            case "import_module", (one,) if (literal := self.value(one).literal) is not None:
+                return self.of_symbol(self.project.resolve(literal))
+            case ("cast", (kind, one)):
+                types = self.project.annotation(self.module, kind)
+                return self.value(one)._replace(types=types)
+            case (_, (one, *rest)) if name in _SAME and (name == "sorted" or not (rest or expr.keywords)):
+                value = self.value(one)
+                is_dict = bool(value.types) and all(t.name in _DICTS for t in value.types)
+                if is_dict and isinstance(one, flow.Name | flow.Attr) and name not in ("dict", *_DICTS):
+                    return Value(
+                        ((f"@{expr.span.start}",),), (Type(name if name in CONTAINERS else "list"),)
+                    )  # its keys
+                return value
+            case ("dict", ()) if expr.keywords and all(key is not None for key, _ in expr.keywords):
+                return self.group("dict", tuple(value for _, value in expr.keywords), expr.span, ())
+            case (_, ()) if name in _SAME and not expr.keywords:
+                return Value(
+                    ((f"@{expr.span.start}",),),
+                    (Type(name if name in CONTAINERS else "list"),),
+                    tags=frozenset(("empty",)),
+                )
+        return None
+
+    def mapped(self, function: Value, items: Value, expr: flow.Call) -> Value:
+        """`map(function, items)`, as if it ran at once."""
+        results: list[Value] = []
+
+        def call() -> None:
+            results.append(self.call_functions(function.calls, (items.element,), (), expr.span))
+
+        if function.calls:
+            self.emit(b.Repeat(self.nodes(call), b.NOTHING, items.places[:1], expr.span))
+        return Value(((f"@{expr.span.start}",),), (Type("iterator"),), each=union(results))
+
+    def invoke(
+        self,
+        callee: Value,
+        receiver: Value,
+        args: Sequence[Value],
+        keywords: Mapping[str, Value],
+        expr: flow.Call,
+    ) -> Value:
+        """A call: what a vocabulary says of it, then what its body does, then what its name says."""
+        span = expr.span
+        names = self.names_of(callee)
+        if self.vocabulary.decorated(names):
+            functions = args[0].calls if args else ()  # without one, these are options: its result decorates
+            decorator = Symbol("external", names[0]) if not functions else None
+            return Value(calls=tuple(each._replace(outside=True) for each in functions), symbol=decorator)
+        known = self.vocabulary.called(names)
+        external = self.effects(known, callee, receiver, args, keywords, expr) if known else None
+        if callee.calls:
+            self._remember(callee.calls[0])
+            return self.call_functions(callee.calls, args, tuple(keywords.items()), span, external)
+        if callee.symbol is not None and callee.symbol.kind == "class":
+            return self.construct(callee.symbol.name, args, keywords, expr)
+        if any(t.name == "ref" for t in callee.types):  # a weak reference, called for what it refers to
+            return callee.each or Value(callee.places, tuple(item for t in callee.types for item in t.items))
+        if callee.types and (called := self.instance_call(callee)):
+            return self.call_functions(called, args, tuple(keywords.items()), span, external)
+        if external is not None:
+            return external
+        for entry in self.vocabulary.entered(names):
+            if entry.does is Effect.CAPTURE:
+                return Value(((f"@{span.start}",),), context=self.context(entry, receiver, args, keywords, span))
+        name = last_word(expr.callee)
+        if isinstance(expr.callee, flow.Attr):
+            found = self.container_method(receiver, name, args, expr)
+            if found is not None:
+                return found
+            if name in _FRESH_METHODS:
+                return self.tensor((*args, receiver), keywords, span)
+        if name in self.vocabulary.names.capturing:
+            return Value(test=CAPTURING, types=(Type("bool"),))
+        if name in _ON_DEVICE and not args:
+            return Value(test=DEVICE, types=(Type("bool"),))
+        if name in _COMPILING:
+            return Value(test=negated(DEVICE), types=(Type("bool"),))
+        symbol = callee.symbol
+        if symbol is not None and symbol.kind == "external" and name.lstrip("_")[:1].isupper() and not callee.places:
+            made = Value(
+                ((f"@{span.start}",),), (Type(symbol.name),), fields=dict(keywords), tags=frozenset(("object",))
+            )
+            return self.made_of((*args, *keywords.values()), self.by_name(name, made, span))
+        unread = symbol is not None and bool(receiver.places) and not receiver.types
+        if (symbol is None or unread) and isinstance(
+            expr.callee, flow.Attr
+        ):  # unread: by way of a base outside the tree
+            sole = self.siblings.get(name) or self.project.sole_method(name)
+            if sole is not None:
+                owner = receiver._replace(types=(Type(sole[0]),))
+                candidates = [sole[1], *self.project.overriders(sole[0], name)]
+                return self.call_functions(
+                    tuple(Bound(c, owner) for c in candidates[:WIDEST]), args, tuple(keywords.items()), span
+                )
+        return self.unresolved_call(name, receiver, args, keywords, expr, callee)
+
+    def instance_call(self, callee: Value) -> tuple[Bound, ...]:
+        """What calling an object runs: its `__call__`; for a module of torch without one of its own, `forward`."""
+        found = []
+        for t in callee.types:
+            method = self.project.method(t.name, "__call__")
+            if method is None and MODULE_CLASS in self.project.mro(t.name):
+                method = self.project.method(t.name, "forward")
+            if method is not None:
+                found.append(Bound(method, callee))
+        return tuple(found)
+
+    def _remember(self, bound: Bound) -> None:
+        """A method that one receiver has here: a receiver of no known type that is asked for it is taken for a sibling."""
+        function = self.project.functions[bound.function]
+        if bound.receiver is not None and bound.receiver.types and function.owner is not None:
+            self.siblings.setdefault(function.facts.name, (bound.receiver.types[0].name, bound.function))
+
+    def unresolved_call(
+        self,
+        name: str,
+        receiver: Value,
+        args: Sequence[Value],
+        keywords: Mapping[str, Value],
+        expr: flow.Call,
+        callee: Value,
+    ) -> Value:
+        torch = callee.symbol is not None and callee.symbol.name.partition(".")[0] in (
+            "torch",
+            "builtins",
+            "gc",
+            "logging",
+        )
+        subject = ""
+        if isinstance(expr.callee, flow.Attr):
+            subject = last_word(expr.callee.base) or (receiver.slot[1] if receiver.slot else "")
+        if name == "resize_" and receiver.places:  # the storage moves where it grows
+            self.emit(
+                b.Happens(Effect.WS_REPLACE, receiver.places, receiver.slot, expr.span, self.label(expr), "instance")
+            )
+        effect = None if torch else self.vocabulary.names.effect(name, subject)
+        if effect is not None:
+            slot = receiver.slot
+            self.emit(
+                b.Happens(
+                    effect,
+                    receiver.places,
+                    slot,
+                    expr.span,
+                    self.label(expr),
+                    "instance" if slot else "process",
+                    by_name=True,
+                )
+            )
+        if not torch and name:
+            self.unresolved.append((self.label(expr), expr.span))
+        fields = {key: value for key, value in keywords.items() if value.places}
+        for key, value in fields.items():
+            self.aliases[(f"@{expr.span.start}", key)] = value.places
+        symbol = callee.symbol.name if callee.symbol is not None else ""
+        if symbol == "torch.device" and args:
+            return self.made_of(
+                args, Value(((f"@{expr.span.start}",),), (Type("torch.device"),), literal=args[0].literal)
+            )
+        result = self.by_name(name, Value(((f"@{expr.span.start}",),), fields=fields), expr.span)
+        named = self.vocabulary.names.is_stream(name)
+        result = self.made_of((receiver, *args, *keywords.values()), result._replace(tags=result.tags | named))
+        if isinstance(expr.callee, flow.Attr) and receiver.fresh and name not in _TO_HOST:
+            tags = result.tags | receiver.tags & {"tensor"}
+            return result._replace(fresh=receiver.fresh, tags=tags, types=receiver.types)
+        return result if result.fresh and result.fresh[0].by_name else result._replace(fresh=())
+
+    def context(
+        self, entry: Entry, receiver: Value, args: Sequence[Value], keywords: Mapping[str, Value], span: Span
+    ) -> tuple[Value, Value]:
+        """The graph and the pool of a capture's context."""
+        return self.subject(entry.of, receiver, args, keywords, span), self._named(entry.pool, args, keywords)
+
+    def effects(
+        self,
+        entries: Sequence[Entry],
+        callee: Value,
+        receiver: Value,
+        args: Sequence[Value],
+        keywords: Mapping[str, Value],
+        expr: flow.Call,
+    ) -> Value:
+        """What the vocabulary says of a call."""
+        span = expr.span
+        result = Value(((f"@{span.start}",),))
+        for entry in entries:
+            if entry.makes is not None:
+                result = self.made(entry, receiver, args, keywords, span)
+                continue
+            effect = entry.does
+            assert effect is not None
+            if effect is Effect.IS_CAPTURING:
+                result = Value(test=CAPTURING, types=(Type("bool"),))
+                continue
+            if entry.while_capturing:
+                self.all.capture_allocations.setdefault(entry.name, entry)
+            about = self.subject(entry.store or entry.of, receiver, args, keywords, span)
+            pool = self._named(entry.pool, args, keywords)
+            self.all.note(pool.slot).tags.add("pool")
+            types = tuple(t.name for t in about.types)
+            node = b.Happens(
+                effect, about.places, about.slot, span, self.label(expr), entry.scope,
+                () if pool.tags & {"none"} else pool.places, pool.slot, raw=effect is Effect.CAPTURE, types=types,
+            )  # fmt: skip
+            if effect is Effect.CAPTURE:
+                self.in_capture += entry.name.endswith("capture_begin")
+            elif effect is Effect.CAPTURE_END:
+                self.in_capture = max(0, self.in_capture - 1)
+            if callee.calls and effect in self.body_effects(callee):
+                continue  # the body is there to be read, and says the same with more detail
+            self.emit(node)
+        return result
+
+    def body_effects(self, callee: Value) -> set[Effect]:
+        found: set[Effect] = set()
+        for bound in callee.calls:
+            built = self.all.build(bound.function)
+            stack = [built.node] if built is not None else []
+            for root in stack:
+                for node in b.walk(root):
+                    if isinstance(node, b.Happens):
+                        found.add(node.effect)
+                    elif isinstance(node, b.Calls) and len(stack) < 32:
+                        stack += [x.node for x in map(self.all.built, node.behaviors) if x is not None]
+        return found
+
+    def made(
+        self, entry: Entry, receiver: Value, args: Sequence[Value], keywords: Mapping[str, Value], span: Span
+    ) -> Value:
+        """What a call makes, by the vocabulary."""
+        place = ((f"@{span.start}",),)
+        made = entry.makes or ""
+        if made.startswith("module:"):
+            return Value(symbol=Symbol("external", made[7:]))
+        if made.startswith("type:"):
+            tags = frozenset(("stream",)) if made[5:] == STREAM else frozenset[str]()
+            return Value(place, (Type(made[5:]),), tags=tags)
+        if made == "graph":
+            return Value(place, (Type(GRAPH),), tags=frozenset(("graph",)), exact=True)
+        if made == "memory":
+            return Value(place, tags=frozenset(("tensor",)), fresh=(Origin(self.entry.name, span),))
+        if made == "tensor":
+            return self.tensor(args, keywords, span)
+        if made == "mempool":
+            return Value(place, (Type(MEMPOOL),), tags=frozenset(("mempool",)))
+        if entry.store is not None:
+            return self.subject(entry.store, receiver, args, keywords, span)._replace(tags=frozenset(("pool",)))
+        minted = entry.of != "self"
+        if minted:
+            self.emit(b.Happens(Effect.POOL_MINT, place, None, span, entry.name))
+        return Value(place, tags=frozenset(("pool", "minted") if minted else ("pool",)))
+
+    def tensor(self, args: Sequence[Value], keywords: Mapping[str, Value], span: Span) -> Value:
+        """A new tensor; on the host it is no device memory, and from a memory pool of its own it is nobody's."""
+        place = ((f"@{span.start}",),)
+        device = keywords.get("device", NOTHING_KNOWN).literal
+        if (device or "").partition(":")[0] in ("cpu", "meta") or "true" in keywords.get(
+            "pin_memory", NOTHING_KNOWN
+        ).tags:
+            return Value(place, (Type(TENSOR),))
+        result = self.made_of((*args, *keywords.values()), Value(place, (Type(TENSOR),), tags=frozenset(("tensor",))))
+        fresh = (Origin(self.entry.name, span),) if not self.in_pool else ()
+        return result._replace(fresh=fresh, tags=result.tags - {"stream"})
+
+    def container_method(self, receiver: Value, name: str, args: Sequence[Value], expr: flow.Call) -> Value | None:
+        """A method of a dict, list, set or deque, on a receiver that is one or may be one."""
+        kinds = {t.name for t in receiver.types}
+        if kinds and not kinds & CONTAINERS:
+            return None
+        if not kinds and (receiver.symbol is not None or not receiver.places):
+            return None
+        span = expr.span
+        if name == "clear" and not args:
+            if not kinds and self.vocabulary.names.is_object(last_word(_base(expr.callee))):
+                return None
+            self.touch("clear", receiver.places, receiver.slot, span, held=receiver.types)
+            return Value(tags=frozenset(("none",)))
+        if name in _TAKERS and (kinds or receiver.slot is not None):
+            self.touch("pop", receiver.places, receiver.slot, span, held=receiver.types)
+            if name == "popitem":
+                return Value(items=(NOTHING_KNOWN, receiver.element))
+            return receiver.element
+        if name in KEEPERS and args and (kinds or receiver.slot is not None or name in ("append", "setdefault")):
+            if name == "setdefault":
+                missing = negated(self.compare("in", (receiver,), span))
+                added = self.nodes(
+                    lambda: self.touch("add", receiver.places, receiver.slot, span, args[-1], key=args[0])
+                )
+                self.emit(b.Either(missing, added, b.NOTHING, span))
+            else:
+                self.touch("add", receiver.places, receiver.slot, span, args[-1])
+            return union([receiver.element, args[-1]]) if name == "setdefault" else NOTHING_KNOWN
+        if name in _VIEWS and (kinds or not args):
+            return receiver._replace(items=None)
+        if "namespace" in receiver.tags and not args and name in ("items", "values", "copy", "keys"):
+            return self.part_of_namespace(receiver, name)
+        if name == "items" and not args:
+            return Value(receiver.places, each=Value(items=(NOTHING_KNOWN, receiver.element)))
+        if name == "keys" and kinds:
+            return Value(receiver.places, each=NOTHING_KNOWN)
+        if name in ("get", "__getitem__") and args:
+            if not kinds & {"dict", "OrderedDict", "defaultdict"} and kinds:
+                return None
+            return receiver.element
+        return NOTHING_KNOWN if kinds else None
+
+    def construct(self, name: str, args: Sequence[Value], keywords: Mapping[str, Value], expr: flow.Call) -> Value:
+        """An instance of a class of the project."""
+        span = expr.span
+        place = (f"@{span.start}",)
+        if name not in self.project.classes:
+            return Value((place,), (Type(name),), tags=frozenset(("object",)))
+        aliases = self.all.constructor_aliases(name)
+        init = self.project.method(name, "__init__")
+        given: dict[str, Value] = dict(keywords)
+        if init is not None:
+            positional = [p.name for p in self.project.functions[init].facts.params if p.kind == "positional"][1:]
+        else:
+            positional = self.all.record_fields(name)
+        given.update(zip(positional, args, strict=False))
+        fields: dict[str, Value] = {}
+        for attribute, param in aliases.items():
+            value = given.get(param)
+            if value is None:
+                continue
+            if value.places or value.calls:
+                fields[attribute] = value
+                self.aliases[(place[0], attribute)] = value.places
+            if self.emitting:
+                notes = self.all.note((name, attribute))
+                notes.tags |= value.tags & HELD
+                notes.types |= {t.name for t in flat(value.types)}
+                self.keep((name, attribute), value)
+        types = (Type(name),)
+        canonical = [self.vocabulary.canonical(each) for each in self.project.mro(name)]
+        tags = frozenset(("graph", "object")) if GRAPH in canonical else frozenset(("object",))
+        value = Value((place,), types, tags=tags, fields=fields, exact=True)
+        if self.emitting:
+            value = self.made_of((*args, *keywords.values()), value)
+            if self.all.allocates(name):
+                value = value._replace(fresh=(Origin(self.entry.name, span), *value.fresh)[:WIDEST])
+        for method in (init, self.project.method(name, "__post_init__")):
+            if method is not None:
+                rest = (tuple(args), tuple(keywords.items())) if method == init else ((), ())
+                self.call_functions((Bound(method, value),), rest[0], rest[1], span)
+        return value
+
+    def call_functions(
+        self,
+        bounds: tuple[Bound, ...],
+        args: Sequence[Value],
+        keywords: Sequence[tuple[str, Value]],
+        span: Span,
+        external: Value | None = None,
+    ) -> Value:
+        """Calls of functions of the project; several are alternatives."""
+        if not self.emitting:
+            return union([self.returned(bound, self.bindings(bound, args, keywords), span, None) for bound in bounds])
+        keys: list[str] = []
+        results: list[Value] = []
+        merged: dict[str, tuple[Place, ...]] = {}
+        for bound in bounds:
+            function = self.project.functions[bound.function]
+            bindings = self.bindings(bound, args, keywords)
+            types = self.variant(function, bindings)
+            built = self.all.build(bound.function, types)
+            results.append(self.returned(bound, bindings, span, built))
+            key = built.key if built is not None else bound.function
+            keys.append(key)
+            for param, value in bindings.items():
+                merged[param] = tuple(dict.fromkeys((*merged.get(param, ()), *passed(value))))[:WIDEST]
+                if value.fresh and value.places and value.places[0][0].startswith("@"):
+                    self.given[value.places[0][0]] = value.fresh
+                if value.fresh:
+                    self.all.given.setdefault(bound.function, set()).add(param)
+                if "stream" in value.tags:
+                    self.all.streams.add((bound.function, param))
+        outside = any(bound.outside or self.all.runs_outside(bound.function) for bound in bounds)
+        if self.in_capture and not outside:
+            self.captured_calls.update(keys)
+        identity = f"{self.entry.name}@{span.start}"
+        self.emit(b.Calls(tuple(keys), tuple(merged.items()), span, identity, outside))
+        if all(self.all.only_raises(bound.function) for bound in bounds):
+            self.emit(b.Leaves("raise", span))
+        result = union(results)
+        if external is not None and external.test is not None:
+            return external
+        if all(each is not None and each.asks_capture for each in map(self.all.built, keys)):
+            return Value(test=CAPTURING, types=(Type("bool"),))
+        if (result.test is None and result.tags & CONSTANTS != result.tags) or len(results) > 1:
+            pass
+        if (
+            result.test is None
+            and not result.places
+            and result.symbol is None
+            and not result.tags & {"pool", "graph", "object"}
+        ):
+            result = result._replace(test=("returned", identity))
+        return result
+
+    def variant(self, function: FunctionEntry, bindings: Mapping[str, Value]) -> dict[str, tuple[Type, ...]]:
+        """Types of arguments that decide what the callee does: the receiver's own class, and parameters without annotation."""
+        types: dict[str, tuple[Type, ...]] = {}
+        for index, param in enumerate(function.facts.params):
+            value = bindings.get(param.name)
+            if value is None:
+                continue
+            if index == 0 and function.kind in ("method", "property"):
+                mine = value.types[:1]
+                if mine and mine[0].name != function.owner and function.owner in self.project.mro(mine[0].name):
+                    types[param.name] = mine
+                continue
+            if param.annotation is None and param.kind == "positional":
+                named = tuple(t for t in value.types if t.name in self.project.classes or t.name == GRAPH)
+                if named:
+                    types[param.name] = named
+            elif param.annotation is not None and any(t.name == GRAPH for t in flat(value.types)):
+                if is_vague(self.project.annotation(function.module, param.annotation)):
+                    types[param.name] = value.types
+        return types
+
+    def bindings(self, bound: Bound, args: Sequence[Value], keywords: Sequence[tuple[str, Value]]) -> dict[str, Value]:
+        """Parameter -> argument, defaults that are constants included."""
+        function = self.project.functions[bound.function]
+        params = function.facts.params
+        result: dict[str, Value] = {}
+        positional = [p.name for p in params if p.kind == "positional"]
+        given = [*bound.args, *args]
+        if function.kind in ("method", "property", "classmethod") and (bound.receiver is not None):
+            given.insert(0, bound.receiver)
+        elif function.kind == "classmethod" and function.owner:
+            given.insert(0, Value(symbol=Symbol("class", function.owner)))
+        result.update(zip(positional, given, strict=False))
+        accepted = {p.name for p in params}
+        result.update((k, v) for k, v in (*bound.keywords, *keywords) if k in accepted)
+        for param in params:
+            if param.name not in result and isinstance(param.default, flow.Lit):
+                result[param.name] = literal_value(param.default.value)
+        if function.parent is not None:  # a closure reads its parent's parameters
+            closure = self.all.closures.get(function.name)
+            if closure is not None:
+                names = [name for name in closure.env if name in closure.params and name not in result]
+                result.update((name, Value(((f"${name}",),))) for name in names)
+        return result
+
+    def passed_on(self, origin: Origin, span: Span) -> Origin:
+        """An allocation of a callee, as one of the call."""
+        if origin.function == self.entry.name:
+            return origin
+        return Origin(self.entry.name, span, origin.by_name, origin.within or origin)
+
+    def returned(self, bound: Bound, bindings: Mapping[str, Value], span: Span, built: Behavior | None) -> Value:
+        """What a call gives: the callee's return value with the arguments put in."""
+        function = self.project.functions[bound.function]
+        if function.is_context_manager:
+            value = built.yields if built is not None else NOTHING_KNOWN
+        elif function.lowered.is_generator:
+            return Value(((f"@{span.start}",),), self.project.annotation(function.module, function.facts.returns))
+        else:
+            value = built.returns if built is not None else self.all.return_value(bound.function)
+        kept = built is not None and function.memo is not None
+        value = rebased(value, bindings, span, 0)
+        if kept and "pool" in value.tags and function.memo == "function":
+            slot = (f"mod:{bound.function}", MEMO)
+            value = value._replace(places=(slot,), slot=slot)
+        if value.fresh:
+            value = value._replace(fresh=() if kept else tuple(self.passed_on(origin, span) for origin in value.fresh))
+        declared = self.project.annotation(function.module, function.facts.returns)
+        if declared and all(t.name in CONTAINERS and not t.items for t in value.types):
+            value = value._replace(types=declared)
+        if not value.types and built is not None and not function.is_context_manager:
+            value = value._replace(types=self.all.return_value(bound.function).types)
+        return value
+
+
+def _captured(value: Value) -> Value:
+    """A value that a call inside a capture made, and its items."""
+    if value.tags & {"pool", "graph"} or value.test is not None:
+        return value
+    items = tuple(map(_captured, value.items)) if value.items is not None else None
+    return value._replace(tags=value.tags | {"captured"}, items=items)
+
+
+def _base(expr: Expr) -> Expr:
+    return expr.base if isinstance(expr, flow.Attr) else expr

@@ -1,0 +1,206 @@
+"""Values of expressions, and what their truth says."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from graphlint import behavior as b
+from graphlint import flow
+from graphlint.calls import Calling
+from graphlint.flow import Expr
+from graphlint.frame import last_word
+from graphlint.lookups import unrolled
+from graphlint.source import Span
+from graphlint.values import (
+    DEVICE,
+    FALSE,
+    NOTHING_KNOWN,
+    TENSOR,
+    TRUE,
+    Test,
+    Type,
+    Value,
+    literal_value,
+    negated,
+    union,
+)
+
+
+class Expressions(Calling):
+    """The evaluation of expressions."""
+
+    def value(self, expr: Expr) -> Value:
+        """Value of an expression; calls in it are emitted."""
+        match expr:
+            case flow.Name(id=name):
+                return self.read(self.variable(name))
+            case flow.Attr(base=base, name=name):
+                read = self.read(self.attribute(self.value(base), name, expr.span))
+                named = self.vocabulary.names.is_stream(name)
+                return read._replace(tags=read.tags | named) if named and not read.calls else read
+            case flow.Call():
+                return self.call(expr)
+            case flow.Item(base=base, key=index):
+                return self.item(self.value(base), index, expr.span)
+            case flow.Lit(value=literal):
+                return literal_value(literal)
+            case flow.Group(kind=kind, items=items, span=span):
+                return self.group(kind, items, span, expr.keys)
+            case flow.Op(op="and" | "or" as op, operands=operands):
+                return self.either_value(op, operands, expr)
+            case flow.Op(op="not" | "is" | "is not" | "==" | "!=" | "in" | "not in" | "<" | ">" | "<=" | ">=" as op):
+                if op in ("in", "not in", "<", ">", "<=", ">="):
+                    compared = [self.value(operand) for operand in expr.operands]
+                    test = self.compare(op.removeprefix("not "), compared, expr.span)
+                    return Value(test=negated(test) if op == "not in" else test, types=(Type("bool"),))
+                return Value(test=self.test(expr), types=(Type("bool"),))
+            case flow.Op(op="await" | "yield from", operands=operands):
+                return self.value(operands[0]) if operands else NOTHING_KNOWN
+            case flow.Op(op="yield", operands=operands):
+                value = self.value(operands[0]) if operands else NOTHING_KNOWN
+                self.yields.append(value)
+                self.yields_in_pool |= self.in_pool > 0
+                self.yields_in_capture |= self.in_capture > 0
+                self.emit(b.Yields(expr.span))
+                return NOTHING_KNOWN
+            case flow.Op(operands=operands):
+                values = [self.value(operand) for operand in operands]
+                tags = frozenset(("captured",)) if self.in_capture else frozenset[str]()
+                types = tuple(dict.fromkeys(t for v in values for t in v.types if t.name == TENSOR))
+                return self.made_of(values, Value(((f"@{expr.span.start}",),), types, tags=tags))
+            case flow.Choice(test=test, then=then, other=other):
+                condition = self.test(test)
+                results: list[Value] = []
+                one = self.nodes(lambda: results.append(self.value(then)))
+                two = self.nodes(lambda: results.append(self.value(other)))
+                if one != b.NOTHING or two != b.NOTHING:
+                    self.emit(b.Either(condition, one, two, expr.span))
+                if condition in (TRUE, FALSE):
+                    return results[0] if condition == TRUE else results[1]
+                return union(results)
+            case flow.Each():
+                return self.comprehension(expr)
+            case flow.Walrus(target=target, value=inner):
+                self._inside += 1
+                value = self.value(inner)
+                self.bind(target, value, expr.span)
+                return self.variable(target.id) if self.emitting else value
+            case flow.Func(id=name):
+                return self.function_value(name)
+            case flow.Imported():
+                return self.imported(expr)
+            case flow.Text(parts=parts):
+                return self.made_of([self.value(part) for part in parts], Value(types=(Type("str"),)))
+
+    def either_value(self, op: str, operands: tuple[Expr, ...], expr: flow.Op) -> Value:
+        first = self.value(operands[0])
+        test = self.truth(first, operands[0].span)
+        rest: list[Value] = []
+        node = self.nodes(lambda: rest.append(self.value(self._rest(expr))))
+        if node != b.NOTHING:
+            go, skip = (node, b.NOTHING) if op == "and" else (b.NOTHING, node)
+            self.emit(b.Either(test, go, skip, expr.span))
+        result = union([first, rest[0]]) if op == "or" else rest[0]
+        second = self.truth(rest[0], expr.span)
+        return result._replace(test=(op, test, second))
+
+    def comprehension(self, expr: flow.Each) -> Value:
+        iterable = self.value(expr.iterable)
+        saved = dict(self.env)
+        self._inside += 1
+        try:
+            return self._comprehended(expr, iterable, saved)
+        finally:
+            self._inside -= 1
+
+    def _comprehended(self, expr: flow.Each, iterable: Value, saved: dict[str, Value]) -> Value:
+        values: list[Value] = []
+
+        def once(item: Value) -> None:
+            self.bind(expr.target, item, expr.span)
+            if FALSE in [self.test(test) for test in expr.tests]:
+                return
+            if expr.key is not None:
+                self.value(expr.key)
+            values.append(self.value(expr.element))
+
+        if iterable.items is not None and len(iterable.items) <= unrolled(iterable) and self.emitting:
+            bodies = tuple(self.nodes(partial(once, item)) for item in iterable.items)
+            self.env = saved
+            if any(body != b.NOTHING for body in bodies):
+                self.emit(b.Each(bodies, b.NOTHING, expr.span))
+            types = (Type("list", union(values).types),)
+            tags = iterable.tags & {"namespace"}
+            listed = Value(((f"@{expr.span.start}",),), types, items=tuple(values), tags=tags)
+            return self.made_of(values, listed)
+        node = self.nodes(lambda: once(iterable.element))
+        self.env = saved
+        if node != b.NOTHING:
+            self.emit(b.Repeat(node, b.NOTHING, iterable.places[:1], expr.span))
+        element = union(values)
+        kind = "iterator" if expr.kind == "generator" else expr.kind
+        result = Value(
+            ((f"@{expr.span.start}",),), (Type(kind, element.types),), each=element, tags=element.tags & {"captured"}
+        )
+        return self.made_of(values, result)
+
+    def test(self, expr: Expr) -> Test:
+        """What an expression's truth says; calls in it are emitted."""
+        match expr:
+            case flow.Op(op="not", operands=(operand,)):
+                return negated(self.test(operand))
+            case flow.Op(op="and" | "or" as op, operands=operands):
+                first = self.test(operands[0])
+                rest: list[Test] = []
+                node = self.nodes(lambda: rest.append(self.test(self._rest(expr))))
+                if node != b.NOTHING:
+                    go, skip = (node, b.NOTHING) if op == "and" else (b.NOTHING, node)
+                    self.emit(b.Either(first, go, skip, expr.span))
+                return (op, first, rest[0])
+            case flow.Op(op="is" | "is not" | "==" | "!=" as op, operands=(left, right)):
+                result = self.comparison("is" if op.startswith("is") else "==", left, right, expr.span)
+                return negated(result) if op in ("is not", "!=") else result
+            case flow.Op(
+                op=">" | "<" | ">=" | "<=" as op, operands=(flow.Call() as left, flow.Lit(value=0 | 1 as n))
+            ) if last_word(left.callee) == "len" and left.args:
+                test = self.truth(self.value(left.args[0]), expr.span)
+                return test if (op, n) in ((">", 0), (">=", 1)) else negated(test)
+            case flow.Call() if last_word(expr.callee) == "bool" and len(expr.args) == 1:
+                return self.test(expr.args[0])
+            case flow.Walrus(target=target, value=inner):
+                self._inside += 1
+                self.bind(target, self.value(inner), expr.span)
+                return self.test(target)
+            case flow.Call(callee=flow.Name(id="isinstance"), args=(flow.Name() as one, kinds)) if self.is_no(
+                self.value(one), kinds
+            ):
+                return FALSE
+        return self.truth(self.value(expr), expr.span)
+
+    @staticmethod
+    def _rest(expr: flow.Op) -> Expr:
+        return expr.operands[1] if len(expr.operands) == 2 else expr._replace(operands=expr.operands[1:])
+
+    def comparison(self, op: str, left: Expr, right: Expr, span: Span) -> Test:
+        """`left is right`, `left == right`."""
+        match left, right:
+            case (_, flow.Lit(value=None)):
+                return self.is_none(self.value(left), span)
+            case (_, flow.Lit(value=bool(truth))):
+                test = self.test(left)
+                return test if truth else negated(test)
+            case (flow.Call(args=(argument,)) as call, flow.Lit(value=0)) if last_word(call.callee) == "len":
+                return negated(self.truth(self.value(argument), span))
+        if (
+            isinstance(left, flow.Attr)
+            and left.name == "type"
+            and isinstance(right, flow.Lit)
+            and right.value == "cuda"
+        ):
+            self.value(left)
+            return DEVICE
+        one, other = self.value(left), self.value(right)
+        text = self.module.source.text(right.span)
+        if len(one.places) == 1 and (other.symbol is not None or isinstance(right, flow.Lit) or not other.places):
+            return ("atom", f"={text}", one.places[0])
+        return self.compare(op, (one, other), span)

@@ -1,0 +1,377 @@
+"""The state of one function's evaluation, and what every part of it needs: what is emitted, noted and tested.
+
+The evaluation itself is in four layers over this one, each in a module of its own: `lookups` (names and attributes), `calls`,
+`expressions`, and `evaluate` (statements). A lower one asks a higher one through the methods that are abstract here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+
+from graphlint import behavior as b
+from graphlint import flow
+from graphlint.behavior import Node, Slot
+from graphlint.facts import MODULE
+from graphlint.flow import Expr
+from graphlint.knowledge import HELD, Around, Knowledge
+from graphlint.project import FunctionEntry, Module
+from graphlint.rebasing import MOST_READ, all_of, sources
+from graphlint.source import Span
+from graphlint.values import (
+    CONSTANTS,
+    CONTAINERS,
+    DEVICE,
+    ELEMENT,
+    FALSE,
+    GRAPH,
+    NOTHING_KNOWN,
+    TRUE,
+    UNKNOWN,
+    WIDEST,
+    Bound,
+    Origin,
+    Place,
+    Symbol,
+    Test,
+    Type,
+    Value,
+    flat,
+    is_vague,
+    store_place,
+)
+
+
+class Frame(ABC):
+    """Evaluation inside one function."""
+
+    def __init__(
+        self, knowledge: Knowledge, entry: FunctionEntry, types: Mapping[str, tuple[Type, ...]], *, emitting: bool
+    ) -> None:
+        self.all = knowledge
+        self.project = knowledge.project
+        self.vocabulary = knowledge.vocabulary
+        self.entry = entry
+        self.module: Module = entry.module
+        self.emitting = emitting
+        self.out: list[Node] = []
+        self.env: dict[str, Value] = {}
+        self.returns: list[Value] = []
+        self.yields: list[Value] = []
+        self.aliases: dict[tuple[str, str], tuple[Place, ...]] = {}
+        self.unresolved: list[tuple[str, Span]] = []
+        self.in_capture = 0
+        self.in_pool = 0
+        self.used_pool = False
+        self.remembered: Place | None = None
+        """Where a decorator keeps what the function returns."""
+        self.captured_calls: set[str] = set()
+        self.given: dict[str, tuple[Origin, ...]] = {}
+        self.return_tests: list[Test] = []
+        self.yields_in_pool = False
+        self.yields_in_capture = False
+        self.lookups: list[Place] = []
+        self.reads: set[Slot] = set()
+        self.captured_reads: set[Slot] = set()
+        self.keepers: dict[Place, set[Slot]] = {}
+        """Slots that keep what a place of this function stands for."""
+        self.parent: Around | None = knowledge.closures.get(entry.name)
+        self.globals: frozenset[str] = frozenset()
+        self.siblings: dict[str, tuple[str, str]] = {}
+        """Method name -> class and function, of receivers whose type is known."""
+        self._pending: dict[str, list[tuple[Expr, str]]] | None = None
+        self._looking: set[str] = set()
+        self._inside = 0
+        """Comprehensions around the expression at hand, and assignments in expressions before it: they hide variables."""
+        self.params = frozenset(param.name for param in entry.facts.params)
+        self._start(types)
+
+    @abstractmethod
+    def value(self, expr: Expr) -> Value:
+        """Value of an expression; calls in it are emitted."""
+
+    @abstractmethod
+    def call_functions(
+        self,
+        bounds: tuple[Bound, ...],
+        args: Sequence[Value],
+        keywords: Sequence[tuple[str, Value]],
+        span: Span,
+        external: Value | None = None,
+    ) -> Value:
+        """Calls of functions of the project; several are alternatives."""
+
+    @abstractmethod
+    def bind(self, target: Expr, value: Value, span: Span) -> None:
+        """Give a target a value."""
+
+    def _start(self, types: Mapping[str, tuple[Type, ...]]) -> None:
+        entry = self.entry
+        known = self.all.started.get(entry.name) if not types else None
+        if known is not None:
+            self.env = {name: value for name, value in known.items() if not self.emitting or name in self.params}
+            return
+        before = self.all.cut
+        self._bind_params(types)
+        if not types and self.all.cut == before:
+            self.all.started[entry.name] = dict(self.env)
+
+    def _bind_params(self, types: Mapping[str, tuple[Type, ...]]) -> None:
+        entry = self.entry
+        for index, param in enumerate(entry.facts.params):
+            place = ((f"${param.name}",),)
+            if index == 0 and entry.owner is not None and entry.kind in ("method", "property", "classmethod"):
+                owner = types.get(param.name, (Type(entry.owner),))
+                if entry.kind == "classmethod":
+                    self.env[param.name] = Value(symbol=Symbol("class", owner[0].name))
+                else:
+                    self.env[param.name] = Value(place, owner, exact=param.name in types)
+                continue
+            declared = self.project.annotation(self.module, param.annotation)
+            called = bool(declared) and all(t.name.rpartition(".")[2] == "Callable" for t in declared)
+            if called:
+                declared = ()  # which function it is, the calls say
+            if not declared or is_vague(declared):
+                declared = types.get(param.name, declared)
+            calls: tuple[Bound, ...] = ()
+            if not declared and param.kind == "positional" and (param.annotation is None or called):
+                declared, calls, _ = self.all.parameter(entry, param.name)
+            if not declared and isinstance(param.default, flow.Lit) and type(param.default.value) in (bool, int, str):
+                declared = (Type(type(param.default.value).__name__),)
+            named = {t.name for t in declared} <= {"str", "bool"} and declared
+            tags = frozenset[str]() if named else self.vocabulary.names.is_stream(param.name)
+            self.env[param.name] = Value(place, declared, calls=calls, tags=tags)
+
+    def emit(self, node: Node) -> None:
+        if self.emitting:
+            self.out.append(node)
+
+    def nodes(self, action: Callable[[], object]) -> Node:
+        """Run an action and take what it emitted."""
+        saved, self.out = self.out, []
+        try:
+            action()
+            return b.order(self.out)
+        finally:
+            self.out = saved
+
+    def touch(
+        self,
+        how: str,
+        places: tuple[Place, ...],
+        slot: Slot | None,
+        span: Span,
+        value: Value = NOTHING_KNOWN,
+        held: tuple[Type, ...] = (),
+        key: Value | None = None,
+    ) -> None:
+        value = self.whole(value)
+        tags = value.tags & {
+            "none",
+            "empty",
+            "true",
+            "false",
+            "tensor",
+            "captured",
+            "graph",
+            "pool",
+            "mempool",
+            "minted",
+        }
+        if self.emitting and slot is not None and how in ("write", "add"):
+            notes = self.all.note(slot)
+            notes.tags |= tags & HELD
+            if value.fresh:
+                notes.tags.add("fresh")
+            notes.types |= {t.name for t in flat(value.types)}
+            self.keep(slot, value)
+        names = tuple(dict.fromkeys(t.name for t in flat(held)))
+        if self.emitting and (how in ("drop", "clear") or (how == "write" and tags & {"none", "empty"})):
+            self.destroyed(held, places, span)
+        self.emit(b.Touches(how, places, slot, span, tags, all_of(value), names, value.fresh, key))
+
+    def whole(self, value: Value) -> Value:
+        """What is kept with a value: a method of a graph keeps the graph that it is of."""
+        if value.symbol is None or value.symbol.kind != "external" or not value.places:
+            return value
+        owner = value.symbol.name.rpartition(".")[0]
+        if self.vocabulary.canonical(owner) != GRAPH:
+            return value
+        return Value(tuple(place[:-1] for place in value.places), (Type(owner),), tags=frozenset(("graph",)))
+
+    def destroyed(self, held: tuple[Type, ...], places: tuple[Place, ...], span: Span) -> None:
+        """Run the destructors of what a place held, as if nothing else held it."""
+        for t in held:
+            method = self.project.method(t.name, "__del__")
+            if method is not None:
+                self.call_functions((Bound(method, Value(places, (t,))),), (), (), span)
+            if t.name in CONTAINERS:
+                self.destroyed(t.items, tuple((*place, ELEMENT) for place in places), span)
+
+    def keep(self, slot: Slot, value: Value) -> None:
+        """Note that a slot holds the same objects as others do."""
+        notes = self.all.note(slot)
+        if value.slot is not None and value.slot != slot:
+            notes.sources.add(value.slot)
+        for place in value.places:
+            if place[0].startswith("@") and not value.tags & CONSTANTS:
+                others = self.keepers.setdefault(place, set())
+                for other in others - {slot}:
+                    notes.sources.add(other)
+                    self.all.note(other).sources.add(slot)
+                others.add(slot)
+
+    def read(self, value: Value) -> Value:
+        """The value, noted as read if an attribute or a variable of the project holds it."""
+        slot = value.slot
+        if self.emitting and slot is not None and (slot[0] in self.project.classes or slot[0].startswith("mod:")):
+            self.reads.add(slot)
+            if self.in_capture:
+                self.captured_reads.add(slot)
+        return value
+
+    def filled(self, base: Expr, container: Value, item: Value) -> None:
+        """A local container that an item was put into is not empty any more, and holds what was put in."""
+        if not isinstance(base, flow.Name) or base.id not in self.env or not self.emitting:
+            return
+        kinds = [t for t in container.types if t.name in CONTAINERS] or [Type("dict")]
+        types = tuple(Type(t.name, tuple(dict.fromkeys((*t.items, *item.types)))[:WIDEST]) for t in kinds)
+        self.env[base.id] = container._replace(types=types, tags=container.tags - {"empty"}, items=None)
+
+    @staticmethod
+    def part(value: Value, index: int, span: Span) -> Value:
+        """Item of a value that is unpacked."""
+        types = tuple(t.items[index] for t in value.types if t.name == "tuple" and len(t.items) > index)
+        types = tuple(t for t in types if t != UNKNOWN)
+        tags = value.tags & {"captured", "stream"}
+        reads = frozenset(sources(value))
+        kept = tuple((*place, str(index)) for place in value.places if ELEMENT in place and place[0][0] not in "@%")
+        places = kept or ((f"@{span.start}.{index}",),)
+        slot = value.slot if kept else None  # of a table of tuples, the item is found through the table
+        return Value(places, types, slot=slot, tags=tags, reads=reads, fresh=value.fresh)
+
+    def made_of(self, values: Sequence[Value], result: Value) -> Value:
+        """A result with what went into it."""
+        if not self.emitting:
+            return result
+        reads = frozenset(tuple(dict.fromkeys(place for value in values for place in sources(value)))[:MOST_READ])
+        fresh = tuple(dict.fromkeys(origin for value in values for origin in value.fresh))[:WIDEST]
+        tags = result.tags | {"stream"} if any("stream" in value.tags for value in values) else result.tags
+        return result._replace(reads=result.reads | reads, fresh=result.fresh or fresh, tags=tags)
+
+    def by_name(self, name: str, value: Value, span: Span) -> Value:
+        """The result of a callee that nobody can read, as device memory if the name says that it makes some."""
+        if not self.emitting or self.in_pool or not self.vocabulary.names.makes_memory(name):
+            return value
+        return value._replace(fresh=(Origin(self.entry.name, span, by_name=True),))
+
+    def label(self, expr: Expr) -> str:
+        """Source text of a callee, for messages."""
+        callee = expr.callee if isinstance(expr, flow.Call) else expr
+        return " ".join(self.module.source.text(callee.span).split())
+
+    def exception(self, value: Expr | None) -> str:
+        """Dotted name of the class of what is raised or caught."""
+        callee = value.callee if isinstance(value, flow.Call) else value
+        local = self.env.get(callee.id) if isinstance(callee, flow.Name) else None
+        if local is not None:
+            return local.symbol.name if local.symbol is not None else ""
+        named = self.project.dotted(self.module, callee) if isinstance(callee, flow.Name | flow.Attr) else None
+        return self.project.resolve(named).name if named is not None else ""
+
+    def cell(self, name: str) -> Slot | None:
+        """Place of a variable that belongs to a function around this one, where that function gives it a value."""
+        frame = self.parent
+        while frame is not None:
+            if name in frame.env and frame.entry.facts.qualname != MODULE:
+                return (f"cell:{frame.entry.name}", name)
+            frame = frame.parent
+        return None
+
+    def names_of(self, callee: Value) -> list[str]:
+        """Canonical dotted names under which a vocabulary may know a callee."""
+        names = []
+        if callee.symbol is not None:
+            names.append(callee.symbol.name)
+        for bound in callee.calls:
+            names.append(bound.function)
+            function = self.project.functions[bound.function]
+            if bound.receiver is not None and bound.receiver.types:
+                owners = self.project.mro(bound.receiver.types[0].name)
+                names += [f"{each}.{function.facts.name}" for each in owners]
+        return list(dict.fromkeys(map(self.vocabulary.canonical, names)))
+
+    def canonical_types(self, value: Value) -> list[Type]:
+        result = []
+        for t in value.types:
+            names = [self.vocabulary.canonical(each) for each in self.project.mro(t.name)]
+            result.append(Type(GRAPH) if GRAPH in names else t)
+        return result
+
+    def subject(
+        self, of: str, receiver: Value, args: Sequence[Value], keywords: Mapping[str, Value], span: Span
+    ) -> Value:
+        """What an effect is about."""
+        if of == "self":
+            return receiver
+        if of == "result":
+            return Value(((f"@{span.start}",),))
+        if of == "process":
+            return NOTHING_KNOWN
+        if of.startswith("arg") and of[3:].isdigit():
+            index = int(of[3:])
+            if index < len(args):
+                return args[index]
+            return next(iter(keywords.values()), NOTHING_KNOWN) if index == 0 else NOTHING_KNOWN
+        if "." in of:
+            place = store_place(of)
+            return Value(
+                (place,), slot=(place[0].partition(":")[2] if place[0].startswith("class:") else place[0], place[1])
+            )
+        return keywords.get(of, NOTHING_KNOWN)
+
+    def _named(self, spec: str | None, args: Sequence[Value], keywords: Mapping[str, Value]) -> Value:
+        """An argument by `name:position`."""
+        if spec is None:
+            return NOTHING_KNOWN
+        name, _, position = spec.partition(":")
+        if name in keywords:
+            return keywords[name]
+        if position and int(position) < len(args):
+            return args[int(position)]
+        return NOTHING_KNOWN
+
+    def compare(self, op: str, values: Sequence[Value], span: Span) -> Test:
+        """A test that compares what was read somewhere; `unknown` where it was read nowhere."""
+        identity = f"{self.entry.name}@{span.start}"
+        places = tuple(dict.fromkeys(place for value in values for place in sources(value)))[:MOST_READ]
+        return ("compare", op, places, identity) if places else ("unknown", identity)
+
+    def truth(self, value: Value, span: Span) -> Test:
+        """What it says that a value is true."""
+        if value.test is not None:
+            return value.test
+        if value.tags & {"none", "false", "empty"}:
+            return FALSE
+        if "true" in value.tags:
+            return TRUE
+        if value.symbol is not None and value.symbol.kind != "external" and not value.places:
+            return TRUE  # a module, a class, a function
+        if len(value.places) == 1:
+            return DEVICE if value.places[0][-1] == "is_cuda" else ("atom", "true", value.places[0])
+        return self.compare("true", (value,), span)
+
+    def is_none(self, value: Value, span: Span) -> Test:
+        if "none" in value.tags:
+            return TRUE
+        known = value.symbol is not None and not value.places
+        if known or value.tags & {"tensor", "graph", "pool", "true", "false", "empty", "object"}:
+            return FALSE
+        if len(value.places) == 1:
+            return ("atom", "none", value.places[0])
+        return ("unknown", f"{self.entry.name}@{span.start}")
+
+
+def last_word(expr: Expr) -> str:
+    """The name, or the last part of the attribute, that an expression is; nothing for others."""
+    return expr.name if isinstance(expr, flow.Attr) else expr.id if isinstance(expr, flow.Name) else ""

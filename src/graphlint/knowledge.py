@@ -1,0 +1,494 @@
+"""What attributes, variables, parameters and return values can be, anywhere in a project.
+
+Types come first from annotations, then from what is assigned, then from who calls. The answers are over all bindings of a name;
+what it is at one point of a function, the evaluation of that function knows.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from graphlint import behavior as b
+from graphlint import flow
+from graphlint.assignments import (
+    argument_for,
+    assigned,
+    falls_through,
+    given_locally,
+    is_abstract,
+    is_field,
+    is_record,
+    read_expressions,
+    returning,
+    starts_empty,
+)
+from graphlint.behavior import Behavior, Slot
+from graphlint.facts import MODULE
+from graphlint.flow import Expr
+from graphlint.project import FunctionEntry, Module, Project
+from graphlint.rebasing import kept_bound
+from graphlint.values import CONTAINERS, NOTHING_KNOWN, WIDEST, Bound, Symbol, Type, Value, union
+from graphlint.vocabulary import Entry, Vocabulary
+
+_DEEPEST = 24
+"""Deepest nesting of typing questions; past it nothing is known."""
+_MOST_CALLERS = 24
+HELD = frozenset(("tensor", "captured", "graph", "pool", "mempool"))
+"""Tags that say what an attribute or a variable holds."""
+
+
+@dataclass
+class SlotNotes:
+    """What is known of an attribute of a class or a variable of a module, over all of its uses."""
+
+    tags: set[str] = field(default_factory=set)
+    types: set[str] = field(default_factory=set)
+    sources: set[Slot] = field(default_factory=set)
+    """Slots whose values were put here as they are: both hold on to the same objects."""
+
+
+class Known(NamedTuple):
+    """What an attribute, a variable or a parameter can be, over all of its bindings; nothing of where that lives."""
+
+    types: tuple[Type, ...] = ()
+    calls: tuple[Bound, ...] = ()
+    symbol: Symbol | None = None
+    """A module, class or function that every binding names."""
+
+
+class Around(Protocol):
+    """The evaluation of a function, as those in it see it."""
+
+    entry: FunctionEntry
+    env: dict[str, Value]
+    params: frozenset[str]
+
+    @property
+    def parent(self) -> Around | None:
+        """The evaluation of the function around it."""
+
+    def variable(self, name: str) -> Value:
+        """What a name means in it."""
+
+
+class Knowledge(ABC):
+    """What is known of a project's names, found out when asked for."""
+
+    def __init__(self, project: Project, vocabulary: Vocabulary) -> None:
+        self.project = project
+        self.vocabulary = vocabulary
+        self.slots: dict[Slot, SlotNotes] = {}
+        self.given: dict[str, set[str]] = {}
+        """By function, its parameters that are given device memory as it is allocated."""
+        self.streams: set[tuple[str, str]] = set()
+        """Functions and their parameters that are given the identity of a stream."""
+        self.capture_allocations: dict[str, Entry] = {}
+        """Vocabulary entries, by name, whose call was seen or whose release is known, that allocate while capturing."""
+        self.closures: dict[str, Around] = {}
+        """By nested function, the evaluation of the function that it was last seen in."""
+        self.started: dict[str, dict[str, Value]] = {}
+        """By function, what its parameters can be, and its local variables over all of their bindings."""
+        self.cut = 0
+        """How often a question was not followed further, so that an answer may be less than whole."""
+        self._known: dict[tuple[str, str], Known] = {}
+        self._bindings: dict[str, dict[str, list[tuple[FunctionEntry, Expr, str]]]] = {}
+        self._returns: dict[str, Value] = {}
+        self._aliases: dict[str, dict[str, str]] = {}
+        self._locals: dict[str, dict[str, list[tuple[Expr, str]]]] = {}
+        self._calling: dict[str, tuple[tuple[FunctionEntry, flow.Call], ...]] = {}
+        self._raising: dict[str, bool] = {}
+        self._outside: dict[str, bool] = {}
+        self._busy: set[object] = set()
+        self._depth = 0
+        self._by_word: dict[str, list[FunctionEntry]] | None = None
+
+    @abstractmethod
+    def reader(self, function: FunctionEntry) -> Callable[[Expr], Value]:
+        """What tells the value of an expression of a function, wherever in it; nothing is emitted."""
+
+    @abstractmethod
+    def build(self, name: str, types: Mapping[str, tuple[Type, ...]] | None = None) -> Behavior | None:
+        """Behavior of a function, if it can be built now."""
+
+    @abstractmethod
+    def built(self, key: str) -> Behavior | None:
+        """The behavior of a key, if it is built."""
+
+    def at_module(self, module: Module) -> Callable[[Expr], Value]:
+        """What tells the value of an expression at a module's own level."""
+        return self.reader(self.project.functions[f"{module.name}.{MODULE}"])
+
+    def note(self, slot: Slot | None) -> SlotNotes:
+        """Notes on a slot, to be added to."""
+        if slot is None:
+            return SlotNotes()
+        return self.slots.setdefault(slot, SlotNotes())
+
+    def allocates(self, class_name: str) -> bool:
+        """Whether the constructor of a class allocates device memory and keeps it in the object."""
+        init = self.project.method(class_name, "__init__")
+        built = self.build(init) if init is not None else None
+        if built is None:
+            return False
+        me = f"${built.receiver}"
+        return any(
+            isinstance(node, b.Touches) and node.fresh and node.places and node.places[0][0] == me
+            for node in built.nodes
+        )
+
+    def runs_outside(self, name: str) -> bool:
+        """Whether a decorator has a function run outside of the capture that calls it."""
+        known = self._outside.get(name)
+        if known is None:
+            known = self._outside[name] = any(map(self.vocabulary.decorated, self._decorators(name)))
+        return known
+
+    def _decorators(self, name: str) -> Iterator[list[str]]:
+        """Canonical names of what decorates a function."""
+        entry = self.project.functions[name]
+        for decorator in entry.facts.decorators:
+            while isinstance(decorator, flow.Call):
+                decorator = decorator.callee
+            dotted = self.project.dotted(entry.module, decorator)
+            if dotted is not None:
+                yield [self.vocabulary.canonical(self.project.resolve(dotted).name)]
+
+    def field_types(self, class_name: str, name: str) -> tuple[Type, ...]:
+        """Types that an attribute of a class's instances can have."""
+        return self.field(class_name, name).types
+
+    def field(self, class_name: str, name: str) -> Known:
+        """What an attribute of a class's instances can be; receivers in it are over the instance, `$self`."""
+        key = (class_name, name)
+        known = self._known.get(key)
+        if known is None:
+            if key in self._busy or self._depth > _DEEPEST:
+                self.cut += 1
+                return Known()
+            self._busy.add(key)
+            self._depth += 1
+            try:
+                known = self._known[key] = self._field(class_name, name)
+            finally:
+                self._busy.discard(key)
+                self._depth -= 1
+        return known
+
+    def _field(self, class_name: str, name: str) -> Known:
+        found: list[Type] = []
+        items: list[Type] = []
+        values: list[tuple[Value, str]] = []
+        for each in self.project.mro(class_name):
+            entry = self.project.classes.get(each)
+            if entry is None:
+                continue
+            attribute = entry.attributes.get(name)
+            if attribute is not None:
+                if attribute.annotation is not None:
+                    found += self.project.annotation(entry.module, attribute.annotation)
+                if attribute.value is not None:
+                    value = self.at_module(entry.module)(attribute.value)
+                    found += value.types
+                    values.append((value, ""))
+                    self.note((each, name)).tags |= value.tags & HELD
+            for function, expr, how in self.field_bindings(each).get(name, ()):
+                if how == "annotation":
+                    found += self.project.annotation(function.module, expr)
+                    continue
+                value = self.reader(function)(expr)
+                if how == "item":
+                    items += value.types
+                    value = Value(calls=value.calls)
+                else:
+                    found += value.types
+                values.append((value, function.facts.params[0].name if function.facts.params else ""))
+        return _known(_merge(found, items), values)
+
+    def field_bindings(self, class_name: str) -> dict[str, list[tuple[FunctionEntry, Expr, str]]]:
+        """What the methods of a class assign to attributes of their instance: function, value, set | item | annotation."""
+        known = self._bindings.get(class_name)
+        if known is not None:
+            return known
+        result: dict[str, list[tuple[FunctionEntry, Expr, str]]] = {}
+        self._bindings[class_name] = result
+        entry = self.project.classes.get(class_name)
+        short = class_name.rpartition(".")[2]
+        for method in entry.methods.values() if entry is not None else ():
+            function = self.project.functions[method]
+            me = function.facts.params[0].name if function.facts.params and function.kind != "staticmethod" else ""
+            for target, value, how in assigned(function.lowered.flow):
+                match target:
+                    case flow.Attr(base=flow.Name(id=base), name=name) if base == me:
+                        result.setdefault(name, []).append((function, value, how))
+                    case flow.Item(base=flow.Attr(base=flow.Name(id=base), name=name)) if base in (me, short):
+                        result.setdefault(name, []).append((function, value, "item"))
+        return result
+
+    def is_shared(self, class_name: str, name: str) -> str | None:
+        """The class that holds `instance.name`, where it is a class attribute that no instance overrides."""
+        holder = None
+        for each in self.project.mro(class_name):
+            entry = self.project.classes.get(each)
+            if entry is None:
+                continue
+            for function, _, how in self.field_bindings(each).get(name, ()):
+                if function.kind != "classmethod" and how != "item":
+                    return None
+            if holder is None and name in entry.attributes and not is_field(entry, name):
+                holder = each
+        return holder
+
+    def variable_types(self, dotted: str) -> tuple[Type, ...]:
+        """Types of a module-level variable."""
+        return self.variable(dotted).types
+
+    def variable(self, dotted: str) -> Known:
+        """What a module-level variable can be."""
+        module_name, _, name = dotted.rpartition(".")
+        key = ("mod:" + module_name, name)
+        known = self._known.get(key)
+        if known is None:
+            module = self.project.modules.get(module_name)
+            if module is None:
+                return Known()
+            if key in self._busy:
+                self.cut += 1
+                return Known()
+            self._busy.add(key)
+            try:
+                known = self._known[key] = self._variable(module, name)
+            finally:
+                self._busy.discard(key)
+        return known
+
+    def _variable(self, module: Module, name: str) -> Known:
+        found: list[Type] = []
+        items: list[Type] = []
+        values: list[tuple[Value, str]] = []
+        binds = module.variables.get(name, ())
+        for bind in binds:
+            found += self.project.annotation(module, bind.annotation)
+            if bind.value is not None:
+                value = self.at_module(module)(bind.value)
+                found += value.types
+                values.append((value, ""))
+        if any(bind.value is not None and starts_empty(bind.value) for bind in binds):
+            for function, expr, how in self._later_bindings(module, name):
+                value = self.reader(function)(expr)
+                if how == "item":
+                    items += value.types
+                    value = Value(calls=value.calls)
+                else:
+                    found += value.types
+                values.append((value, ""))
+        return _known(_merge(found, items), values)
+
+    def _later_bindings(self, module: Module, name: str) -> Iterator[tuple[FunctionEntry, Expr, str]]:
+        """What functions of a module give a variable of it, or put into it."""
+        for function in self.functions_with(name):
+            if function.module is not module or function.facts.qualname == MODULE:
+                continue
+            for target, value, how in assigned(function.lowered.flow):
+                match target:
+                    case flow.Name(id=target_name) if target_name == name and name in function.lowered.globals:
+                        yield function, value, how
+                    case flow.Item(base=flow.Name(id=target_name)) if target_name == name and how == "item":
+                        yield function, value, how
+
+    def return_value(self, name: str) -> Value:
+        """What a function returns, over its own parameters, by all of its return statements."""
+        known = self._returns.get(name)
+        if known is None:
+            key = ("return", name)
+            if key in self._busy or self._depth > _DEEPEST:
+                self.cut += 1
+                return NOTHING_KNOWN
+            self._busy.add(key)
+            self._depth += 1
+            try:
+                entry = self.project.functions[name]
+                read = self.reader(entry)
+                values = [read(e.value) for e in returning(entry.lowered.flow) if e.value is not None]
+                value = union(values)
+                declared = self.project.annotation(entry.module, entry.facts.returns)
+                if declared and not value.types:
+                    value = value._replace(types=declared)
+                known = self._returns[name] = value
+            finally:
+                self._busy.discard(key)
+                self._depth -= 1
+        return known
+
+    def constructor_aliases(self, class_name: str) -> dict[str, str]:
+        """Attribute -> constructor parameter that it is, unchanged."""
+        known = self._aliases.get(class_name)
+        if known is not None:
+            return known
+        result: dict[str, str] = {}
+        self._aliases[class_name] = result
+        init = self.project.method(class_name, "__init__")
+        if init is None:
+            for each in reversed(self.project.mro(class_name)):
+                entry = self.project.classes.get(each)
+                if entry is not None and is_record(entry):
+                    result.update((name, name) for name, a in entry.attributes.items() if a.annotation is not None)
+            return result
+        function = self.project.functions[init]
+        params = {param.name for param in function.facts.params}
+        me = function.facts.params[0].name if function.facts.params else ""
+        for target, value, how in assigned(function.lowered.flow):
+            match target, value:
+                case flow.Attr(base=flow.Name(id=base), name=name), flow.Name(id=param) if (
+                    base == me and param in params and how == "set"
+                ):
+                    result.setdefault(name, param)
+        return result
+
+    def record_fields(self, class_name: str) -> list[str]:
+        """Fields of a dataclass or NamedTuple in the order of its constructor's parameters."""
+        names: dict[str, None] = {}
+        for each in reversed(self.project.mro(class_name)):
+            entry = self.project.classes.get(each)
+            if entry is not None and is_record(entry):
+                names.update((name, None) for name, a in entry.attributes.items() if a.annotation is not None)
+        return list(names)
+
+    def only_raises(self, name: str) -> bool:
+        """Whether a function never returns; a method that only raises is one for subclasses to define."""
+        known = self._raising.get(name)
+        if known is None:
+            entry = self.project.functions[name]
+            body = entry.lowered.flow
+            known = self._raising[name] = not (
+                entry.lowered.is_generator
+                or falls_through(body)
+                or any(returning(body))
+                or (entry.owner is not None and is_abstract(entry))
+            )
+        return known
+
+    def parameter(self, function: FunctionEntry, name: str) -> Known:
+        """What a parameter without annotation can be, by the calls that the project makes."""
+        key = (function.name, name)
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        if key in self._busy or self._depth > 6:
+            self.cut += 1
+            return Known()
+        self._busy.add(key)
+        self._depth += 1
+        try:
+            found: list[Type] = []
+            values: list[tuple[Value, str]] = []
+            for caller, call in self._callers(function):
+                argument = argument_for(function, call, name)
+                if argument is not None:
+                    value = self.reader(caller)(argument)
+                    found += value.types
+                    values.append((value, ""))
+            known = self._known[key] = _known(_merge(found, []), values)
+        finally:
+            self._busy.discard(key)
+            self._depth -= 1
+        return known
+
+    def reads(self, slot: Slot) -> Iterator[tuple[FunctionEntry, Expr]]:
+        """Expressions that read an attribute or variable, but for those that only ask whether it is None."""
+        for entry in self.functions_with(slot[1]):
+            read = self.reader(entry)
+            for expr in read_expressions(entry.lowered.flow):
+                named = expr.name if isinstance(expr, flow.Attr) else expr.id if isinstance(expr, flow.Name) else ""
+                if named == slot[1] and read(expr).slot == slot:
+                    yield entry, expr
+
+    def local_bindings(self, entry: FunctionEntry) -> dict[str, list[tuple[Expr, str]]]:
+        """By local variable, the values that it is given anywhere in a function."""
+        known = self._locals.get(entry.name)
+        if known is None:
+            known = self._locals[entry.name] = {}
+            for target, value, how in given_locally(entry.lowered.flow):
+                known.setdefault(target, []).append((value, how))
+        return known
+
+    def _callers(self, function: FunctionEntry) -> tuple[tuple[FunctionEntry, flow.Call], ...]:
+        """Calls, anywhere in the project, whose callee ends in the function's (or its class's) name and can mean it."""
+        known = self._calling.get(function.name)
+        if known is None:
+            known = self._calling[function.name] = tuple(self._calls_of(function))
+        return known
+
+    def _calls_of(self, function: FunctionEntry) -> Iterator[tuple[FunctionEntry, flow.Call]]:
+        facts = function.facts
+        word = facts.name
+        if word == "__init__" and facts.owner is not None:
+            word = facts.owner.rpartition(".")[2]
+        elif len(self.project.methods_named.get(word, ())) > 2:
+            return
+        candidates = self.functions_with(word)
+        if len(candidates) > _MOST_CALLERS:
+            return
+        for caller in candidates:
+            if caller is function:
+                continue
+            for call in caller.calls:
+                callee = call.callee
+                last = callee.name if isinstance(callee, flow.Attr) else getattr(callee, "id", None)
+                if last != word:
+                    continue
+                if isinstance(callee, flow.Name):
+                    symbol = self.project.lookup(caller.module, callee.id)
+                    if symbol is not None and symbol.name not in (function.name, function.owner):
+                        continue
+                yield caller, call
+
+    def functions_with(self, word: str) -> list[FunctionEntry]:
+        """Functions and module levels whose text has an identifier."""
+        if self._by_word is None:
+            self._by_word = {}
+            for entry in self.project.functions.values():
+                if entry.facts.qualname != MODULE:
+                    for each in entry.facts.words:
+                        self._by_word.setdefault(each, []).append(entry)
+            for module in self.project.modules.values():
+                top = self.project.functions[f"{module.name}.{MODULE}"]
+                for each in {e.callee.id for e in top.calls if isinstance(e.callee, flow.Name)}:
+                    self._by_word.setdefault(each, []).append(top)
+        return self._by_word.get(word, [])
+
+
+def _merge(found: Sequence[Type], items: Sequence[Type]) -> tuple[Type, ...]:
+    """Distinct types; bare containers take the item types that were seen, as do bare containers in them."""
+    items = tuple(dict.fromkeys(items))[:WIDEST]
+    result: dict[Type, None] = {}
+    for each in found:
+        if each.name in CONTAINERS and not each.items:
+            if any(t.name == each.name and t.items for t in found):
+                continue
+            each = Type(each.name, items)
+        elif each.name in CONTAINERS:
+            bare = {t for t in each.items if t.name in CONTAINERS and not t.items}
+            seen = [t for t in items if t.items and Type(t.name) in bare]
+            if seen:
+                each = Type(each.name, _merge([*(t for t in each.items if t not in bare), *seen], ())[:WIDEST])
+        result[each] = None
+    if items and not any(t.name in CONTAINERS for t in result):
+        result[Type("dict", items)] = None
+    return tuple(result)[:WIDEST]
+
+
+def _known(types: tuple[Type, ...], values: Sequence[tuple[Value, str]]) -> Known:
+    """What values have in common. Each comes with the name by which its function knows the instance, or none."""
+    bounds = [(bound, me) for value, me in values for bound in value.calls or _items_calls(value)]
+    calls = tuple(dict.fromkeys(kept_bound(bound, me) for bound, me in bounds))[:WIDEST]
+    symbols = {None if value.places else value.symbol for value, _ in values}
+    symbol = symbols.pop() if len(symbols) == 1 and not types and not calls else None
+    return Known(types, calls, symbol)
+
+
+def _items_calls(value: Value) -> tuple[Bound, ...]:
+    """Functions that a display holds."""
+    return value.element.calls if any(t.name in CONTAINERS for t in value.types) else ()
