@@ -468,3 +468,77 @@ def test_host_memory_is_no_graphs_matter(tmp_path: Path) -> None:
         """,
     )
     assert findings(tmp_path, text, preview=True) == []
+
+
+def test_what_is_given_again_with_the_very_object_needs_no_key(tmp_path: Path) -> None:
+    program = """
+import torch
+
+LAST = None
+
+
+def layout(offsets, lengths, total):
+    global LAST
+    if LAST is not None:
+        (known, known_total), held = LAST
+        if known IS offsets and known_total == total:
+            return held
+    made = torch.arange(total, device=offsets.device), torch.zeros(max(lengths.tolist()), device=offsets.device)
+    LAST = ((offsets, total), made)
+    return made
+
+
+def attend(x, lengths):
+    return layout(x, lengths, x.shape[0])
+"""
+    assert not findings(tmp_path, program.replace("IS", "is"))
+
+
+@pytest.mark.parametrize(("wide", "missing"), [("is_new()", False), ("runner.wide", True)])
+def test_what_a_process_answers_once_is_no_part_of_a_key(tmp_path: Path, wide: str, missing: bool) -> None:
+    program = f"""
+import torch
+
+TABLE = {{}}
+SCALE = 64
+
+
+def is_new():
+    return torch.version.cuda > "12"
+
+
+class Layer:
+    def __init__(self, runner):
+        self.wide = {wide}
+        self.rows = scratch("rows", SCALE if self.wide else 2 * SCALE, runner.device)
+
+
+def scratch(name, n, device):
+    block = TABLE.get((name, device))
+    if block is None:
+        block = TABLE[(name, device)] = torch.empty(n, device=device)
+    return block
+"""
+    assert bool(findings(tmp_path, program)) is missing
+
+
+def test_a_text_of_the_function_itself_names_one_buffer_that_grows(tmp_path: Path) -> None:
+    program = """
+import torch
+
+TABLE = {}
+
+
+def split(rows, device):
+    key = f"split:{device}"
+    block = TABLE.get(key)
+    if block is None or block.shape[0] < rows:
+        block = torch.empty(rows, device=device)
+        TABLE[key] = block
+    return block[:rows]
+
+
+def attend(x):
+    return split(x.shape[0], x.device)
+"""
+    assert not findings(tmp_path, program)

@@ -618,3 +618,27 @@ def test_an_error_past_an_early_return_is_no_lock() -> None:
         room.prepare(n)
     """
     assert reported(program) == ['self.workspace = torch.empty(n, device="cuda")']
+
+
+def test_an_input_that_is_replaced_for_being_empty_did_not_grow() -> None:
+    program = """
+    import torch
+
+    class Batch:
+        def __init__(self, lengths):
+            self.lengths = lengths
+
+        def pad(self, n):
+            if self.lengths.shape[0] == 0:
+                self.lengths = torch.tensor([n], device="cuda")
+
+    class Runner:
+        def __init__(self, batch):
+            self.batch = batch
+            self.graph = torch.cuda.CUDAGraph()
+
+        def capture(self):
+            with torch.cuda.graph(self.graph):
+                self.batch.lengths.sum()
+    """
+    assert reported(program) == []

@@ -439,10 +439,11 @@ def _gate(
     analysis: Analysis, function: FunctionEntry, call: flow.Call, releasing: Mapping[str, frozenset[str]]
 ) -> _Gate | None:
     match call:
-        case flow.Call(callee=flow.Name(id="hasattr" | "getattr"), args=(asked, flow.Lit(value=str(name)), *_)) if (
+        case flow.Call(callee=flow.Name(id="hasattr" | "getattr"), args=(asked, flow.Lit(value=str(name)), *other)) if (
             name.isidentifier()
         ):
-            pass
+            if any(isinstance(e, flow.Group) or (isinstance(e, flow.Lit) and e.value is not None) for e in other):
+                return None  # it reads a list or a number, and no method
         case _:
             return None
     value = analysis.behaviors.typed(function, asked)

@@ -127,7 +127,7 @@ def _precision(analysis: Analysis, growth: Growth, *, captures: bool) -> Precisi
     reach has to show otherwise that it is theirs: by asking for a capture, by being shared, or by its name. What is named
     after work that engines run without a graph is in doubt everywhere.
     """
-    if growth.is_captured or growth.how == "resize":
+    if growth.how == "resize" or (growth.is_captured and (growth.by_size or growth.is_shared)):
         return Precision.HIGH
     names = analysis.vocabulary.names
     named = names.is_scratch(growth.place[-1])
@@ -135,7 +135,7 @@ def _precision(analysis: Analysis, growth: Growth, *, captures: bool) -> Precisi
     about = (entry.module.name.rpartition(".")[2], entry.facts.name, growth.place[-1])
     if any(map(names.is_uncaptured, about)):
         return Precision.LOW
-    shown = growth.knows_captures or growth.is_read or (growth.by_size and (growth.is_shared or named))
+    shown = growth.knows_captures or (growth.by_size and (growth.is_read or growth.is_shared or named))
     return Precision.MEDIUM if shown or not captures else Precision.LOW
 
 

@@ -120,6 +120,8 @@ class Ask(NamedTuple):
     sources: frozenset[Ingredient]
     exact: bool = False
     """It asks for equality, not for enough."""
+    identity: bool = False
+    """It asks for the very same object."""
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,9 @@ class Growth:
     def by_size(self) -> bool:
         """Whether it is replaced for being too small, or for another key, and not just for being different."""
         return self.how == "resize" or any(
-            test[1] in _SIZES or any(place in self._noted for place in test[2]) for test in self.comparisons
+            test[1] in _SIZES
+            or any(place in self._noted and place[: len(self.place)] != self.place for place in test[2])
+            for test in self.comparisons
         )
 
     @cached_property

@@ -177,22 +177,47 @@ class Dependences:
             self._depth -= 1
 
     def is_constant(self, owner: str, name: str) -> bool:
-        """Whether every instance of a class sets an attribute to one and the same literal."""
+        """Whether every instance of a class sets an attribute to one and the same value, as far as one process goes."""
         key = (owner, name)
         known = self._constant.get(key)
         if known is None:
-            values = [
-                value
+            bound = [
+                (function, value)
                 for each in self.project.mro(owner)
                 if each in self.project.classes
-                for _, value, how in self.behaviors.field_bindings(each).get(name, ())
+                for function, value, how in self.behaviors.field_bindings(each).get(name, ())
                 if how != "annotation"
             ]
+            values = [value for _, value in bound]
             literals = {(type(v.value), v.value) for v in values if isinstance(v, flow.Lit) and v.value is not None}
             known = self._constant[key] = (
                 bool(values) and len(literals) == 1 and all(isinstance(v, flow.Lit) for v in values)
-            )
+            ) or (len(bound) == 1 and not isinstance(values[0], flow.Lit) and _is_fixed(*bound[0]))
         return known
+
+
+def _is_fixed(function: FunctionEntry, expr: Expr) -> bool:
+    """Whether a process gives an expression one value: module constants, and what functions answer that are told nothing."""
+    match expr:
+        case flow.Lit():
+            return True
+        case flow.Name(id=name):
+            return name in function.module.scope and name not in _own(function)
+        case flow.Attr(base=base):
+            return _is_fixed(function, base)
+        case flow.Call(callee=callee, args=args, keywords=keywords):
+            given = (*args, *(value for _, value in keywords))
+            return flow.last_name(callee) not in _CURRENT and all(_is_fixed(function, e) for e in (callee, *given))
+        case flow.Op(op=op, operands=operands) if op != "Slice":
+            return all(_is_fixed(function, each) for each in operands)
+    return False
+
+
+def _own(function: FunctionEntry) -> frozenset[str]:
+    """Names that a function binds itself."""
+    binds = (each for each in flow.statements(function.lowered.flow) if isinstance(each, flow.Bind))
+    names = {each.target.id for each in binds if isinstance(each.target, flow.Name)}
+    return frozenset(names | {param.name for param in function.facts.params})
 
 
 _SILENT = frozenset(
@@ -200,6 +225,8 @@ _SILENT = frozenset(
      "AssertionError", "ValueError", "isinstance", "nullcontext", "is_current_stream_capturing")
 )  # fmt: skip
 """Calls that do nothing lasting with what they are told."""
+_CURRENT = frozenset(("current_device", "current_stream", "device", "get_rank", "get_world_size"))
+"""Calls whose answer changes with who is current."""
 _OPTIONS = frozenset(
     ("dtype", "device", "requires_grad", "pin_memory", "layout", "memory_format", "out", "generator", "fill_value")
 )
@@ -557,7 +584,8 @@ class _Reader:
         asks = set[Ask]().union(*(value.asks for value in values))
         for index, value in enumerate(values):
             others = frozenset().union(*(each.sources for i, each in enumerate(values) if i != index))
-            asks |= {Ask(held.slot, others, op in ("==", "!=", "is", "is not")) for held in value.held}
+            exact, identity = op in ("==", "!=", "is", "is not"), op in ("is", "is not")
+            asks |= {Ask(held.slot, others, exact, identity) for held in value.held}
         capturing = len(operands) == 2 and values[0].capturing and isinstance(operands[1], flow.Lit)
         return Dependent(sources=partial, asks=frozenset(asks), capturing=capturing and operands[1].value is True)  # type: ignore[union-attr]
 

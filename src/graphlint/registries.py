@@ -268,6 +268,8 @@ class Registries:
         single = all(source == own for source in put.held.key)
         if single and not (any(ask.exact for ask in asks) if displaces else roots(needs["size"]) - {receiver or ""}):
             return None  # it only grows, or is as large as its owner says
+        if single and any(ask.identity and ask.sources for ask in (*asks, *reading.accepted.get(slot, ()))):
+            return None  # it is given again with the very object that it was made from
         key = put.held.key | frozenset(reading.checked.get(slot, ()))
         entries: list[Put | Look] = [*(each for each, _ in making), *reading.looks]
         names = [each.key for each in entries if each.held.slot == slot and each.key is not None]
@@ -301,8 +303,6 @@ class Registries:
         seen: set[str] = set()
         while stack:
             expr = stack.pop()
-            if isinstance(expr, flow.Lit) and isinstance(expr.value, str) and any(map(str.isalpha, expr.value)):
-                return True
             if isinstance(expr, flow.Name) and expr.id not in seen:
                 seen.add(expr.id)
                 param = next((p for p in entry.facts.params if p.name == expr.id), None)
