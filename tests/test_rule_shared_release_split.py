@@ -439,6 +439,7 @@ def test_who_runs_it_for_several(methods: str) -> None:
         ("[Engine(name) for name in names]", "self.engines"),
         ("{name: Engine(name) for name in names}", "self.engines.values()"),
         ("[Engine(name) for name in names]", "reversed(self.engines)"),
+        ("[Engine(name) for name in names]", "list(self.engines)"),
     ],
 )
 def test_engines_in_a_container(kept: str, loop: str) -> None:
@@ -455,6 +456,45 @@ def test_engines_in_a_container(kept: str, loop: str) -> None:
             self.engines.clear()
     """
     assert_split(play(split(program(ENGINE, pool)), shut_down), engines=3)
+
+
+def test_engines_by_their_numbers() -> None:
+    pool = """
+    class Server:
+        def __init__(self):
+            self.engines = [Engine("one"), Engine("two")]
+            for engine in self.engines:
+                engine.capture()
+
+        def shutdown(self):
+            for number in range(len(self.engines)):
+                self.engines[number].release()
+    """
+    assert_split(play(split(program(ENGINE, pool)), shut_down))
+
+
+def test_groups_of_engines() -> None:
+    groups = """
+    class Group:
+        def __init__(self):
+            self.engines = [Engine("one"), Engine("two")]
+            for engine in self.engines:
+                engine.capture()
+
+        def close(self):
+            for engine in self.engines:
+                engine.release()
+
+
+    class Server:
+        def __init__(self):
+            self.groups = [Group(), Group()]
+
+        def shutdown(self):
+            for group in self.groups:
+                group.close()
+    """
+    assert_split(play(split(program(ENGINE, groups)), shut_down), engines=4)
 
 
 def test_a_function_that_runs_it_for_several() -> None:
@@ -885,6 +925,18 @@ def test_a_coroutine() -> None:
     assert_split(play(after, shut_down))
 
 
+def test_a_method_on_one_line() -> None:
+    start = ENGINE.index("    def release")
+    engine = (
+        ENGINE[:start] + "    def release(self): self.graph.reset(); Scratch.drop_all(); torch.cuda.empty_cache()\n"
+    )
+    methods = """
+        def shutdown(self):
+            for engine in (self.target, self.draft): engine.release()
+    """
+    assert_split(play(split(program(engine, server(methods))), shut_down))
+
+
 def test_a_private_method_has_private_halves() -> None:
     after = split(program(ENGINE.replace("def release", "def _release"), server(LOOP.replace(".release", "._release"))))
     assert "def _destroy_graphs(self)" in after["m.py"]
@@ -930,6 +982,37 @@ def test_a_subclass_that_adds_to_it() -> None:
     assert "super().erase_pool()" in after["m.py"]
     log = play(after, shut_down)
     assert_split(log)
+
+
+def test_a_base_that_only_declares_it() -> None:
+    base = """
+    import abc
+
+
+    class Base(abc.ABC):
+        @abc.abstractmethod
+        def release(self): ...
+
+
+    class Other(Base):
+        def release(self):
+            raise NotImplementedError
+    """
+    pool = """
+    class Server:
+        def __init__(self):
+            self.engines: list[Base] = [Engine("one"), Engine("two")]
+            for engine in self.engines:
+                engine.capture()
+
+        def shutdown(self):
+            for engine in self.engines:
+                engine.release()
+    """
+    engine = ENGINE.replace("class Engine:", "class Engine(Base):")
+    assert_split(play(split(program(base, engine, pool)), shut_down))
+    lacking = base.replace("raise NotImplementedError", "self.graph = None")
+    assert "`Other.release`" in left_alone(program(lacking, engine, pool))
 
 
 # --------------------------------------------------------------------------------------------------------------- refusals
@@ -1083,6 +1166,21 @@ def test_a_method_that_cannot_be_parted(body: str, reason: str) -> None:
 def test_a_caller_that_cannot_go_in_rounds(methods: str, reason: str) -> None:
     engine = ENGINE.replace("self.graph.reset()", "self.graph.reset()\n        self.graph = None")
     assert reason in left_alone(program(engine, server(methods)))
+
+
+def test_engines_that_are_taken_out_one_by_one() -> None:
+    pool = """
+    class Server:
+        def __init__(self):
+            self.engines = {"one": Engine("one"), "two": Engine("two")}
+            for engine in self.engines.values():
+                engine.capture()
+
+        def shutdown(self):
+            for name in list(self.engines):
+                self.engines.pop(name).release()
+    """
+    assert "evaluated twice" in left_alone(program(ENGINE, pool))
 
 
 def test_a_method_under_a_decorator() -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from graphlint.source import Span
 
 _TITLE = "destroy the graphs of all, release once, then erase"
+_BY_HAND = "release it once for all of them"
 _SHARED = ("class:", "mod:")
 _ALIVE = (Effect.GRAPH_DEATH, Effect.CAPTURE)
 
@@ -242,4 +243,4 @@ def fix(finding: Finding, modules: Modules) -> Fix | None:
             reason = str(error)
         else:
             return Fix(_TITLE, Applicability.UNSAFE, edits, conditions)
-    return Fix(_TITLE, Applicability.SUGGEST, (), (f"this is left to the author: {reason}",))
+    return Fix(_BY_HAND, Applicability.SUGGEST, (), (f"this is left to the author: {reason}",))

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from graphlint import behavior as b
+from graphlint import flow
 from graphlint.effects import Effect
 from graphlint.execution import Event, visit
 from graphlint.project import FunctionEntry
@@ -210,7 +211,22 @@ class _Finder:
         for node in b.walk(self._analysis.effectful[name].node):
             if isinstance(node, b.Calls) and node.span == span:
                 found.update(dict.fromkeys(key.partition("|")[0] for key in node.behaviors))
-        return tuple(found)
+        return tuple(each for each in found if not self._is_declared(each))
+
+    def _is_declared(self, name: str) -> bool:
+        """Whether a method is only declared there, and every class that defines it comes to the release."""
+        project = self._analysis.project
+        function = project.functions[name]
+        if function.owner is None or not _is_abstract(function):
+            return False
+        waiting = list(project.subclasses.get(function.owner, ()))
+        while waiting:
+            each = waiting.pop()
+            own = project.classes[each].methods.get(function.facts.name)
+            if own is not None and not self._through(own) and not _is_abstract(project.functions[own]):
+                return False
+            waiting += project.subclasses.get(each, ())
+        return True
 
     def _through(self, name: str) -> list[Site]:
         """The effects of the release in what a function does."""
@@ -294,6 +310,19 @@ def _part(part: Part) -> dict[str, object]:
 def _overlap(one: tuple[Place, ...], other: tuple[Place, ...]) -> bool:
     """Whether some place is another one, or holds it."""
     return any(a[: len(c)] == c or c[: len(a)] == a for a in one for c in other)
+
+
+def _is_abstract(function: FunctionEntry) -> bool:
+    """Whether a method has no body of its own."""
+    for decorator in function.facts.decorators:
+        match decorator:
+            case flow.Name(id="abstractmethod") | flow.Attr(name="abstractmethod"):
+                return True
+    statements = [each for each in flow.statements(function.lowered.flow) if not isinstance(each, flow.Seq)]
+    exits = [each for each in statements if isinstance(each, flow.Exit)]
+    rest = [each for each in statements if not isinstance(each, flow.Exit)]
+    is_refused = bool(exits) and all(each.kind == "raise" for each in exits)
+    return is_refused and all(isinstance(each, flow.Eval) and isinstance(each.value, flow.Lit) for each in rest)
 
 
 def _called(analysis: Analysis, release: Event) -> str:

@@ -109,6 +109,8 @@ class Parter:
         """
         items = list(self._spread(statements))
         holders = [index for index, item in enumerate(items) if self.holds(item)]
+        if not holders:
+            raise PartingError("it was not found where the methods would be parted")
         first, last = holders[0], holders[-1]
         gates = [item for item in items[:first] if _is_gate(item, in_loop=in_loop)]
         for item in (*items[:first], *items[last + 1 :]):
@@ -189,6 +191,10 @@ class Parter:
 
     def lines(self, block: Block) -> list[tuple[Unit, Statement]]:
         """The statements of a block as they stand in the tree, each with a line of its own."""
+        if isinstance(block, cst.SimpleStatementSuite):
+            pairs = spread(block.body, cst.SimpleStatementLine(block.body, (), block.trailing_whitespace))
+            self._units.update((line, unit) for unit, line in pairs)
+            return pairs
         items = [*block.body] if isinstance(block, cst.Module) else lines_of(block)
         found: list[tuple[Unit, Statement]] = []
         for item in items:
@@ -253,8 +259,11 @@ class Parter:
             return Halves(middle=[line])
         if not isinstance(small, cst.Expr) or not _is_call_alone(small.value, cut.call):
             raise PartingError(f"row {self._row(small)} does more than call it")
-        if not all(is_pure(argument.value) for argument in cut.call.args):
-            raise PartingError(f"the arguments in row {self._row(small)} would be evaluated twice")
+        asked = [argument.value for argument in cut.call.args]
+        if not _is_super(cut.call.func):
+            asked.append(cut.call.func)
+        if not all(map(is_pure, asked)):
+            raise PartingError(f"what the call in row {self._row(small)} is made of would be evaluated twice")
         halves = Halves(middle=list(cut.middle))
         if cut.before:
             halves.before.append(_calling(line, cut, cut.before, is_given=cut.given_before))
@@ -322,6 +331,7 @@ class Parter:
         if not all(is_passive(each.item) and is_pure_or_call(each.item) for each in item.items):
             raise PartingError(f"the context in row {self._row(item)} would be entered twice")
         inside = self._block(item.body, in_loop=in_loop)
+        self.conditions.append(f"nothing comes in between while the context in row {self._row(item)} is left")
         before = [item.with_changes(body=_refilled(item.body, inside.before))] if inside.before else []
         after = [item.with_changes(leading_lines=(), body=_filled(inside.after))] if inside.after else []
         middle: list[Statement] = list(inside.middle)
@@ -348,7 +358,7 @@ class Parter:
         return Halves([*before], inside.middle, after)
 
     def _block(self, body: cst.BaseSuite, *, in_loop: bool) -> Halves:
-        return self.sequence(lines_of(body), in_loop=in_loop)
+        return self.sequence([line for _, line in self.lines(body)], in_loop=in_loop)
 
     # ------------------------------------------------------------------------------------------------------- checks
 
@@ -393,31 +403,39 @@ class Parter:
             if root == self._receiver and owner == "self":
                 if rest == attributes or rest.startswith(f"{attributes}."):
                     return True
-            elif rest.rpartition(".")[2] == attributes.rpartition(".")[2] and (rest or root == attributes):
+            elif place.rpartition(".")[2] == attributes.rpartition(".")[2]:
                 return True
         return False
 
     def _check_iterable(self, loop: cst.For) -> None:
+        """Refuse a loop that may not run over the same items again."""
         row = self._row(loop)
-        iterable = loop.iter
-        while isinstance(iterable, cst.Call) and isinstance(iterable.func, cst.Name) and iterable.func.value in _COPIES:
-            if len(iterable.args) != 1 and iterable.func.value != "zip":
-                break
-            iterable = iterable.args[0].value
-        if isinstance(iterable, cst.Call) and isinstance(iterable.func, cst.Attribute):
-            if iterable.func.attr.value not in _VIEWS or iterable.args:
-                raise PartingError(f"what the loop in row {row} runs over may not give the same again")
-            iterable = iterable.func.value
-        if not isinstance(iterable, cst.Name | cst.Attribute | cst.Tuple | cst.List | cst.Subscript | cst.Call):
+        if not is_pure(loop.iter):
             raise PartingError(f"what the loop in row {row} runs over may not give the same again")
-        if not is_pure(loop.iter) or (isinstance(iterable, cst.Call) and not _is_plain_call(iterable)):
-            raise PartingError(f"what the loop in row {row} runs over may not give the same again")
-        if isinstance(iterable, cst.Name) and not self._is_again(iterable.value, loop):
-            raise PartingError(f"`{iterable.value}` in row {row} may give its items only once")
-        by_identity = isinstance(iterable, cst.Tuple | cst.List)
-        for place in uses(iterable).reads:
-            if self._is_changed(place, by_identity=by_identity):
-                raise PartingError(f"the first half changes `{place}`, which the loop in row {row} runs over")
+        waiting: list[cst.BaseExpression] = [loop.iter]
+        while waiting:
+            iterable = waiting.pop()
+            match iterable:
+                case cst.Call(func=cst.Name(value=name), args=args) if name in _COPIES:
+                    waiting += [argument.value for argument in args]
+                    continue
+                case cst.Call(func=cst.Name(value="len"), args=[argument]):
+                    waiting.append(argument.value)
+                    continue
+                case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name(value=name)), args=[]) if name in _VIEWS:
+                    waiting.append(inner)
+                    continue
+                case cst.Name(value=name) if not self._is_again(name, loop):
+                    raise PartingError(f"`{name}` in row {row} may give its items only once")
+                case cst.Name() | cst.Attribute() | cst.Subscript() | cst.Tuple() | cst.List() | cst.BaseNumber():
+                    by_identity = isinstance(iterable, cst.Tuple | cst.List)
+                    for place in uses(iterable).reads:
+                        if self._is_changed(place, by_identity=by_identity):
+                            raise PartingError(
+                                f"the first half changes `{place}`, which the loop in row {row} runs over"
+                            )
+                case _:
+                    raise PartingError(f"what the loop in row {row} runs over may not give the same again")
 
     def _is_again(self, name: str, loop: cst.For) -> bool:
         """Whether a variable can be run over twice: it is no generator, map or filter."""
@@ -673,6 +691,14 @@ def _is_call_alone(value: cst.BaseExpression, call: cst.Call) -> bool:
         parts = (value.for_in.iter, *(each.test for each in value.for_in.ifs))
         return value.elt is call and value.for_in.inner_for_in is None and all(map(is_pure, parts))
     return value is call
+
+
+def _is_super(func: cst.BaseExpression) -> bool:
+    """`super().method`."""
+    match func:
+        case cst.Attribute(value=cst.Call(func=cst.Name(value="super"))):
+            return True
+    return False
 
 
 def _is_import(item: Statement) -> bool:

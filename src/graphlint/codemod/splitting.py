@@ -140,11 +140,11 @@ class _Splitter:
         if len(definition.decorators) > 0:
             raise PartingError(f"`{_short(part['function'])}` is decorated")
         step = _Step(part, definition)
-        body = lines_of(definition.body)
-        if definition.get_docstring() is not None:
-            body = body[1:]
         changes = [Change(*change) for change in part["changes"]]
         parter = Parter(tree, cuts, changes, part["receiver"], is_whole=True)
+        body = [line for _, line in parter.lines(definition.body)]
+        if definition.get_docstring() is not None:
+            body = body[1:]
         halves = parter.sequence(body)
         self.conditions += parter.conditions
         step.gates = parter.leading_gates(body)
