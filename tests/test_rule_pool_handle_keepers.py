@@ -186,3 +186,36 @@ class Engine:
 def test_the_last_user_retires_the_handle(rest: str, lines: int) -> None:
     Path("m.py").write_text(SHARED.format(rest=rest))
     assert len(check.check(["."], Settings(), registry.select((RULE,))).findings) == lines
+
+
+PASSED = """
+import torch
+
+
+class Worker:
+    def __init__(self, net):
+        self.net = net
+        self.pool = torch.cuda.graph_pool_handle()
+
+    def _into(self, live):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self.pool):
+            y = self.net()
+        live.append((graph, y))
+
+    def estimate(self):
+        live = []
+        self._into(live)
+        for graph, _ in live:
+            {end}
+
+    def start(self):
+        self.live = []
+        self._into(self.live)
+"""
+
+
+@pytest.mark.parametrize(("end", "lines"), [("graph.reset()", 1), ("graph.replay()", 0)])
+def test_graphs_that_a_callee_puts_into_a_list(end: str, lines: int) -> None:
+    Path("m.py").write_text(PASSED.format(end=end))
+    assert len(check.check(["."], Settings(), registry.select((RULE,))).findings) == lines

@@ -101,3 +101,30 @@ def test_fields_of_a_record(key: str, expected: list[str]) -> None:
 )
 def test_a_search_that_makes_room(makes_room: str, expected: list[str]) -> None:
     assert missing(ARENA.format(makes_room=makes_room)) == expected
+
+
+STAGING = """
+import torch
+
+_staging = None
+
+
+def staging(nbytes={default}):
+    global _staging
+    if _staging is None:
+        _staging = torch.empty(nbytes, device="cuda")
+    return _staging
+
+
+def send(x):
+    return torch.ops.a.send(x, staging())
+
+
+def pull(x):
+    return torch.ops.a.pull(x, staging({given}))
+"""
+
+
+@pytest.mark.parametrize(("default", "given", "found"), [("1 << 24", "", 0), ("64", "", 0), ("64", "x.nbytes", 1)])
+def test_a_size_that_is_always_the_default(default: str, given: str, found: int) -> None:
+    assert len(missing(STAGING.format(default=default, given=given))) == found

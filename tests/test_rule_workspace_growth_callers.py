@@ -111,3 +111,40 @@ class Steps:
 )
 def test_who_captures_keeps_the_block_and_who_runs_eagerly_need_not(given: str, expected: list[str]) -> None:
     assert reported(SHARED.format(given=given)) == expected
+
+
+KEPT = """
+import torch
+
+
+class Space:
+    def __init__(self):
+        self.block = torch.empty(4, device="cuda")
+        self.before = []
+
+    def get(self, n):
+        if self.block.numel() < n:
+            {keep}
+            self.block = torch.empty(n, device="cuda")
+        return self.block
+
+
+def record(space: Space, net):
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = net(space.get(4))
+    return graph, out
+"""
+
+
+@pytest.mark.parametrize(
+    ("keep", "lines"),
+    [
+        ("self.before += [self.block]", 0),
+        ("self.before.append((4, self.block))", 0),
+        ("self.before.append(dict(n=4, block=self.block))", 0),
+        ("self.before += [4]", 1),
+    ],
+)
+def test_how_what_was_there_is_kept(keep: str, lines: int) -> None:
+    assert len(reported(KEPT.format(keep=keep))) == lines

@@ -125,17 +125,19 @@ def _precision(analysis: Analysis, growth: Growth, *, captures: bool) -> Precisi
 
     Where the files capture nothing, the shape alone decides. Where they do, code that none of their captures is seen to
     reach has to show otherwise that it is theirs: by asking for a capture, by being shared, or by its name. What is named
-    after work that engines run without a graph is in doubt everywhere.
+    after work that engines run without a graph is in doubt unless captured code reads it.
     """
     if growth.how == "resize" or (growth.is_captured and (growth.by_size or growth.is_shared)):
         return Precision.HIGH
+    if growth.is_read and growth.by_size:
+        return Precision.MEDIUM
     names = analysis.vocabulary.names
     named = names.is_scratch(growth.place[-1])
     entry = analysis.project.functions[growth.root.function]
     about = (entry.module.name.rpartition(".")[2], entry.facts.name, growth.place[-1])
     if any(map(names.is_uncaptured, about)):
         return Precision.LOW
-    shown = growth.knows_captures or (growth.by_size and (growth.is_read or growth.is_shared or named))
+    shown = growth.knows_captures or (growth.by_size and (growth.is_shared or named))
     return Precision.MEDIUM if shown or not captures else Precision.LOW
 
 

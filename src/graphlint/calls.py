@@ -543,6 +543,8 @@ class Calling(Lookups):
                     self.all.given.setdefault(bound.function, set()).add(param)
                 if "stream" in value.tags:
                     self.all.streams.add((bound.function, param))
+                if items := self.all.filled.get((bound.function, param)):
+                    self._fill(value, items)
         outside = any(bound.outside or self.all.runs_outside(bound.function) for bound in bounds)
         if self.in_capture and not outside:
             self.captured_calls.update(keys)
@@ -565,6 +567,14 @@ class Calling(Lookups):
         ):
             result = result._replace(test=("returned", identity))
         return result
+
+    def _fill(self, container: Value, items: set[Type]) -> None:
+        """A local container that a callee puts items into is not empty any more."""
+        for name, known in list(self.env.items()):
+            if known.places and known.places == container.places and known.places[0][0][0] == "@":
+                kinds = [t for t in known.types if t.name in CONTAINERS]
+                types = tuple(Type(t.name, tuple(dict.fromkeys((*t.items, *sorted(items))))[:WIDEST]) for t in kinds)
+                self.env[name] = known._replace(types=types or known.types, tags=known.tags - {"empty"}, items=None)
 
     def variant(self, function: FunctionEntry, bindings: Mapping[str, Value]) -> dict[str, tuple[Type, ...]]:
         """Types of arguments that decide what the callee does: the receiver's own class, and parameters without annotation."""

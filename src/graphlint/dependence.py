@@ -291,6 +291,13 @@ class Reading:
     """Parameters and attributes that a test asks for their truth."""
 
 
+def _is_constant(expr: flow.Expr | None) -> bool:
+    """Whether an expression is made of literals alone: `1 << 24`."""
+    if isinstance(expr, flow.Op):
+        return all(map(_is_constant, expr.operands))
+    return isinstance(expr, flow.Lit)
+
+
 def bindings(function: FunctionEntry, receiver: Dependent, called: Called) -> dict[str, Dependent]:
     """Parameter -> argument."""
     params = function.facts.params
@@ -309,7 +316,9 @@ def bindings(function: FunctionEntry, receiver: Dependent, called: Called) -> di
             result[param.name] = union(spare) if spare else NOTHING
         elif param.name not in result:
             result[param.name] = (
-                Dependent(literal=param.default.value) if isinstance(param.default, flow.Lit) else NOTHING
+                Dependent(literal=param.default.value if isinstance(param.default, flow.Lit) else param.default)
+                if _is_constant(param.default)
+                else NOTHING
             )
     return result
 

@@ -324,7 +324,10 @@ class Evaluation(Expressions):
         if bind.op:
             before = self.value(bind.target)
             how = "count" if bind.op == "-" else "write"
-            if not isinstance(bind.target, flow.Name) or bind.target.id in self.globals:
+            own = not isinstance(bind.target, flow.Name) or bind.target.id in self.globals
+            if bind.op == "+" and own and isinstance(bind.value, flow.Group) and bind.value.items:
+                self.touch("add", before.places, before.slot, bind.span, value.element)
+            elif own:
                 self.emit(b.Touches(how, before.places, before.slot, bind.span))
             else:
                 self.env[bind.target.id] = Value(((f"@{bind.span.start}",),), before.types)

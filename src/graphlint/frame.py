@@ -178,6 +178,12 @@ class Frame(ABC):
             "mempool",
             "minted",
         }
+        if self.emitting and how == "add" and value.types and len(places) == 1 and len(places[0]) == 1:
+            root = places[0][0]
+            if any(t.name == GRAPH for t in flat(value.types)):
+                tags |= {"graph"}
+            if root[0] == "$":
+                self.all.filled.setdefault((self.entry.name, root[1:]), set()).update(value.types)
         if self.emitting and slot is not None and how in ("write", "add"):
             notes = self.all.note(slot)
             notes.tags |= tags & HELD
@@ -245,7 +251,7 @@ class Frame(ABC):
         types = tuple(t for t in types if t != UNKNOWN)
         tags = value.tags & {"captured", "stream"}
         reads = frozenset(sources(value))
-        kept = tuple((*place, str(index)) for place in value.places if ELEMENT in place and place[0][0] not in "@%")
+        kept = tuple((*place, str(index)) for place in value.places if ELEMENT in place)
         places = kept or ((f"@{span.start}.{index}",),)
         slot = value.slot if kept else None  # of a table of tuples, the item is found through the table
         return Value(places, types, slot=slot, tags=tags, reads=reads, fresh=value.fresh)

@@ -83,6 +83,8 @@ class Knowledge(ABC):
         self.slots: dict[Slot, SlotNotes] = {}
         self.given: dict[str, set[str]] = {}
         """By function, its parameters that are given device memory as it is allocated."""
+        self.filled: dict[tuple[str, str], set[Type]] = {}
+        """Functions and their parameters, with what is put into the containers that these are given."""
         self.streams: set[tuple[str, str]] = set()
         """Functions and their parameters that are given the identity of a stream."""
         self.capture_allocations: dict[str, Entry] = {}

@@ -27,8 +27,9 @@ def all_of(value: Value, depth: int = 0) -> tuple[Place, ...]:
     """The places of a value and of what is known to be in it: the items of a display, the attributes of an object."""
     if depth > _DEEPEST_DISPLAY:
         return ()
-    inside = (*(value.items or ()), *value.fields.values())
-    return tuple(dict.fromkeys((*value.places, *(place for each in inside for place in all_of(each, depth + 1)))))
+    each = (value.each,) if value.each is not None else ()
+    inside = (*(value.items or ()), *value.fields.values(), *each)
+    return tuple(dict.fromkeys((*value.places, *(place for part in inside for place in all_of(part, depth + 1)))))
 
 
 def passed(value: Value) -> tuple[Place, ...]:

@@ -363,7 +363,12 @@ def _is_one_step(trace: tuple[Event, ...]) -> bool:
     """Whether a path begins and ends in one statement, which runs for several objects: there is no order to change."""
     depth = common_depth(trace)
     first, last = trace[0].stack[depth], trace[-1].stack[depth]
-    return first.span == last.span or (first.function == last.function and first.receiver != last.receiver)
+    called = [
+        event.stack[depth + 1].function if len(event.stack) > depth + 1 else "" for event in (trace[0], trace[-1])
+    ]
+    return (first.span == last.span and called[0] == called[1]) or (
+        first.function == last.function and first.receiver != last.receiver
+    )
 
 
 def _is_within(graphs: Place, died: Place) -> bool:
@@ -453,7 +458,7 @@ def common_depth(trace: Sequence[Event]) -> int:
     depth = 0
     while all(len(event.stack) > depth + 1 for event in trace):
         frames = {event.stack[depth] for event in trace}
-        if len(frames) > 1:
+        if len(frames) > 1 or len({event.stack[depth + 1].function for event in trace}) > 1:
             break
         depth += 1
     return depth
