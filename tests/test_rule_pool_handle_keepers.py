@@ -219,3 +219,14 @@ class Worker:
 def test_graphs_that_a_callee_puts_into_a_list(end: str, lines: int) -> None:
     Path("m.py").write_text(PASSED.format(end=end))
     assert len(check.check(["."], Settings(), registry.select((RULE,))).findings) == lines
+
+
+@pytest.mark.parametrize("path", ["v1.2/program.py", "1st/program.py", "a/1st-try.py", "a/v1.2.py"])
+def test_a_file_that_no_import_can_name(path: str, tmp_path: Path) -> None:
+    """Its own functions need no import."""
+    file = tmp_path / path
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(SHARED.format(rest="pass"))
+    for where in (tmp_path, file.parent):
+        findings = check.check([str(where)], Settings(), registry.select((RULE,))).findings
+        assert [each.fix is not None for each in findings] == [True]

@@ -39,7 +39,7 @@ def reference(modules: Modules, path: str, qualified: str, used: Uses, column: i
         column: where the import will stand.
 
     Returns:
-        None where the name is taken in the function.
+        None where the name is taken in the function, or where no import can name the module.
     """
     if qualified.startswith(("self.", "cls.")):
         return Reference(qualified)
@@ -62,6 +62,8 @@ def reference(modules: Modules, path: str, qualified: str, used: Uses, column: i
     if attributes[0] in used.roots | used.binds:
         return None
     source = module if target is None else _spelled(modules, path, body, module, target)
+    if not all(part.isidentifier() for part in source.lstrip(".").split(".") if part):
+        return None  # a file or a folder that no import can name
     statement = f"from {source} import {attributes[0]}"
     if column + len(statement) > line_width(modules[path].text):
         statement = f"from {source} import (\n    {attributes[0]},\n)"
@@ -71,7 +73,7 @@ def reference(modules: Modules, path: str, qualified: str, used: Uses, column: i
 def find_path(modules: Modules, module: str, near: str) -> str | None:
     """The path of a module by its dotted name, the nearest to another if there are several; None if it was not read."""
     end = f"/{module.replace('.', '/')}"
-    found = [path for path in modules if _stem(path).endswith(end)]
+    found = [path for path in modules if _stem(path).replace(".", "/").endswith(end)]  # a folder may be `v1.2`
     return max(found, key=lambda path: len(os.path.commonpath((_stem(path), _stem(near)))), default=None)
 
 
