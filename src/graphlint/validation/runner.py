@@ -105,10 +105,14 @@ def run_all(
             pool.submit(_run, run, Path(place) / str(index), fixed or {}, limit, command or _child): run
             for index, run in enumerate(planned)
         }
-        for future in as_completed(waiting):
-            result = future.result()
-            done[result.run] = result
-            told(result)
+        try:
+            for future in as_completed(waiting):
+                result = future.result()
+                done[result.run] = result
+                told(result)
+        except BaseException:  # an interrupt, or a fault of the suite: what has not begun would run for minutes
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     return tuple(done[run] for run in planned)
 
 
