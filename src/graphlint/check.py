@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from graphlint import edits, files, registry, sieve, syntax, vocabulary
+from graphlint import edits, files, operators, registry, sieve, syntax, vocabulary
 from graphlint.config import Settings, ignored_in
 from graphlint.edits import Applicability, Fix
 from graphlint.files import Selection
@@ -141,6 +141,7 @@ def judge(inputs: Inputs, rules: Sequence[Rule]) -> Report:
         else:
             row = sources[problem.path].row(problem.span.start)
             warnings.append(f"{problem.path}:{row}: warning: {problem.message}; the analysis goes on without this file")
+    warnings += operators.unknown(inputs.sources.values(), inputs.vocabulary)
     findings.sort(key=lambda finding: (finding.path, finding.span, finding.rule, finding.message))
     return Report(tuple(findings), tuple(sorted(set(warnings))), tuple(analysis.unresolved), sources)
 
