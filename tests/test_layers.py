@@ -16,7 +16,7 @@ SRC = ROOT / "src" / "graphlint"
 RULES = ROOT / "rules"
 
 LAYERS = """
-    source words namesake stand_ins | comments syntax edits flow effects values |
+    source words namesake sharing stand_ins | comments syntax edits flow effects values |
     findings declarations behavior learned | facts automaton
     vocabulary | rule operators | project | sieve execution dependence assignments rebasing | knowledge | frame | lookups | calls |
     expressions | evaluate | summaries provenance |

@@ -147,8 +147,8 @@ class Calling(Lookups):
                 function = self.value(first)
                 given = tuple(self.value(each) for each in rest)
                 named = tuple((k, self.value(v)) for k, v in expr.keywords if k is not None)
-                bound = tuple(c._replace(args=given, keywords=named) for c in function.calls)
-                return Value(calls=bound, symbol=function.symbol if not function.calls else None)
+                calls = tuple(each._replace(args=given, keywords=named) for each in function.calls)
+                return Value(calls=calls, symbol=function.symbol if not function.calls else None)
             case ("enumerate", (one, *_)):
                 return Value(each=Value(items=(NOTHING_KNOWN, self.value(one).element)))
             case ("zip", (_, *_)):

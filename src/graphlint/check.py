@@ -7,12 +7,12 @@ What comes after the sieve is imported once a file has passed it: a hook over fi
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from graphlint import edits, files, operators, registry, sieve, syntax, vocabulary
+from graphlint import edits, files, operators, registry, sharing, sieve, syntax, vocabulary
 from graphlint.config import Settings, ignored_in
 from graphlint.edits import Applicability, Fix
 from graphlint.files import Selection
@@ -24,7 +24,8 @@ from graphlint.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from graphlint import summaries
-    from graphlint.cpp import Joined
+    from graphlint.codemod import Modules
+    from graphlint.cpp import BoundEffect, Joined
     from graphlint.facts import Facts
     from graphlint.native import Native
     from graphlint.project import Project
@@ -36,6 +37,12 @@ NEWER_SYNTAX = "newer-syntax"
 """The same for a file that a newer Python may well read."""
 UNREADABLE_FILE = "unreadable-file"
 """The same for a file that the system does not let us read."""
+
+
+_PIECE = 96
+"""Files that one process reads and searches before it takes more."""
+_MANY_FUNCTIONS = 1_500
+"""From this many on, a second process pays for its start."""
 
 
 class RuleError(Exception):
@@ -150,30 +157,47 @@ def _confirmed(analysis: Analysis, inputs: Inputs, rules: Sequence[Rule], warnin
     """The suspects that their rules confirm, each with its fix; a rule reports a place once, with its shortest path."""
     if not any(analysis.suspects.values()):
         return  # and LibCST was never imported
-    from graphlint.codemod import Modules, NotParsedError
+    from graphlint.codemod import Modules
 
     modules = Modules(inputs.sources)
-    for rule in rules:
-        best: dict[tuple[str, Span, str], Finding] = {}
-        for suspect in analysis.suspects.get(rule.name, ()):
-            precision = suspect.precision or rule.precision
-            if precision is Precision.LOW and not inputs.settings.preview:
+
+    def judged(number: int) -> tuple[list[Finding], list[str]]:
+        said: list[str] = []
+        rule = rules[number]
+        return list(_confirmed_by(rule, analysis.suspects.get(rule.name, ()), inputs, modules, said)), said
+
+    work = range(len(rules))
+    for found, said in sharing.shared(len(work), judged) if len(inputs.sources) > sieve.FEW else map(judged, work):
+        yield from found
+        warnings += said
+
+
+def _confirmed_by(
+    rule: Rule, suspects: Sequence[Suspect], inputs: Inputs, modules: Modules, warnings: list[str]
+) -> Iterator[Finding]:
+    """Those of one rule."""
+    from graphlint.codemod import NotParsedError
+
+    best: dict[tuple[str, Span, str], Finding] = {}
+    for suspect in suspects:
+        precision = suspect.precision or rule.precision
+        if precision is Precision.LOW and not inputs.settings.preview:
+            continue
+        place = f"{suspect.path}:{inputs.sources[suspect.path].row(suspect.at.start)}"
+        try:
+            found: Finding | None = registry.code(rule).confirm(suspect, modules[suspect.path])
+            if found is None:
                 continue
-            place = f"{suspect.path}:{inputs.sources[suspect.path].row(suspect.at.start)}"
-            try:
-                found: Finding | None = registry.code(rule).confirm(suspect, modules[suspect.path])
-                if found is None:
-                    continue
-                found = replace(found, severity=suspect.severity or rule.severity, precision=precision)
-                key = (found.path, found.span, found.message)
-                if key not in best or len(found.trace) < len(best[key].trace):
-                    fix: Fix | None = registry.code(rule).fix(found, modules)
-                    best[key] = replace(found, fix=fix and _honest(fix, inputs.sources))
-            except NotParsedError as error:
-                warnings.append(f"{place}: warning: {rule.name} could not look here: {error.reason}")
-            except Exception as error:
-                raise RuleError(f"{place}: the rule {rule.name} failed: {type(error).__name__}: {error}") from error
-        yield from best.values()
+            found = replace(found, severity=suspect.severity or rule.severity, precision=precision)
+            key = (found.path, found.span, found.message)
+            if key not in best or len(found.trace) < len(best[key].trace):
+                fix: Fix | None = registry.code(rule).fix(found, modules)
+                best[key] = replace(found, fix=fix and _honest(fix, inputs.sources))
+        except NotParsedError as error:
+            warnings.append(f"{place}: warning: {rule.name} could not look here: {error.reason}")
+        except Exception as error:
+            raise RuleError(f"{place}: the rule {rule.name} failed: {type(error).__name__}: {error}") from error
+    yield from best.values()
 
 
 def _honest(fix: Fix, sources: Mapping[str, Source]) -> Fix:
@@ -279,10 +303,12 @@ def read(
     if around and (matters or reported_native):
         from graphlint.native import Native
 
-        native = Native(_read(around, unsaved))
+        native = Native(_chosen(around, unsaved, Native.wanted))
     matter: Sequence[Source] = ()
     if matters:
-        matter = everything if is_few else _mentioning(_read(context, unsaved), words, native)
+        effects = native.effects if native is not None else ()
+        mentioning = partial(_mentioning, words=words, effects=effects)
+        matter = everything if is_few else _chosen(context, unsaved, mentioning)
     sources = {source.path: source for source in matter}
     others = {source.path: source for source in given if source.path not in sources}
     known = {**sources, **others, **(native.sources if native is not None else {})}
@@ -303,12 +329,22 @@ def _by_language(paths: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     return [path for path in paths if not path.endswith(CPP)], [path for path in paths if path.endswith(CPP)]
 
 
-def _mentioning(sources: Iterator[Source], words: Vocabulary, native: Native | None) -> Sequence[Source]:
+def _chosen(
+    paths: Sequence[str], unsaved: Mapping[str, bytes], choose: Callable[[Iterator[Source]], Iterable[Source]]
+) -> list[Source]:
+    """The files that a search chooses, in order; two processes read and search where there are many."""
+    size = max(_PIECE, -(-len(paths) // sharing.MOST_PIECES))
+    pieces = [paths[start : start + size] for start in range(0, len(paths), size)]
+    found = sharing.shared(len(pieces), lambda number: list(choose(_read(pieces[number], unsaved))))
+    return [source for each in found for source in each]
+
+
+def _mentioning(sources: Iterator[Source], words: Vocabulary, effects: Sequence[BoundEffect]) -> Sequence[Source]:
     """The files of a large project that can matter: by what they mention, or as they call C++ that does."""
-    if native is None or not native.effects:
+    if not effects:
         return sieve.select(sources, words)
     everything = list(sources)
-    calls = [effect.call.split(".") for effect in native.effects]
+    calls = [effect.call.split(".") for effect in effects]
     calling = sieve.mentioning(everything, [(call[-1], call[-2]) for call in calls if len(call) > 1])
     chosen = {each.path for each in (*sieve.select(everything, words), *calling)}
     return [each for each in everything if each.path in chosen]
@@ -338,8 +374,8 @@ def analyse(inputs: Inputs, rules: Sequence[Rule]) -> Analysis:
     unresolved: list[str] = []
     if inputs.sources:
         for analysis, joined in analyses(inputs):
-            for rule in rules:
-                suspects[rule.name] += _crossed(_suspects(analysis, rule), joined)
+            for rule, found in zip(rules, _by_rule(analysis, joined, rules), strict=True):
+                suspects[rule.name] += found
             unresolved += _unresolved(analysis)
     return Analysis(suspects, list(_problems(inputs)), sorted(unresolved))
 
@@ -374,6 +410,20 @@ def _crossed(suspects: Iterator[Suspect], joined: Sequence[Joined]) -> Iterator[
     from graphlint.cpp import crossed
 
     return (crossed(suspect, joined) for suspect in suspects)
+
+
+def _by_rule(
+    analysis: summaries.Analysis, joined: Sequence[Joined], rules: Sequence[Rule]
+) -> Sequence[Sequence[Suspect]]:
+    """The suspects of each rule, in the rules' order; two processes look for them in a large project."""
+
+    def look(number: int) -> list[Suspect]:
+        return list(_crossed(_suspects(analysis, rules[number]), joined))
+
+    if len(analysis.project.functions) < _MANY_FUNCTIONS:
+        return [look(number) for number in range(len(rules))]
+    analysis.prepare()
+    return sharing.shared(len(rules), look)
 
 
 def _suspects(analysis: summaries.Analysis, rule: Rule) -> Iterator[Suspect]:

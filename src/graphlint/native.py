@@ -27,7 +27,12 @@ class Native:
     """The C++ files of a run that can matter."""
 
     def __init__(self, sources: Iterable[Source]) -> None:
-        self.sources: Mapping[str, Source] = {each.path: each for each in sources if cpp.wanted(each.content)}
+        self.sources: Mapping[str, Source] = {each.path: each for each in sources}
+
+    @staticmethod
+    def wanted(sources: Iterable[Source]) -> Iterator[Source]:
+        """The files among these that can matter."""
+        return (each for each in sources if cpp.wanted(each.content))
 
     @cached_property
     def _read(self) -> _Read | None:

@@ -69,6 +69,11 @@ class Analysis:
     _effectful: dict[str, Behavior] = field(default_factory=dict)
     _sites: dict[str, tuple[Site, ...]] = field(default_factory=dict)
 
+    def prepare(self) -> None:
+        """Find out what most rules ask for, before they are looked at by several processes."""
+        for _ in (self.kinds, self.remembered, self.memory):
+            pass
+
     # ------------------------------------------------------------------------------------------------- holdings
 
     def holds(self, slot: Slot | None) -> frozenset[str]:
