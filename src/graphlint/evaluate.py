@@ -262,7 +262,10 @@ class Evaluation(Expressions):
                 self.bind(star.target, value.element, star.span)
             self.run(star.body)
 
+        emptied = _emptied(star)
+        self.emptied |= emptied
         node = self.nodes(body)
+        self.emptied -= emptied
         self.env = _join(before, self.env)
         other = self.block(star.other)
         if node != b.NOTHING or other != b.NOTHING:
@@ -393,9 +396,10 @@ class Evaluation(Expressions):
             case flow.Attr():
                 held = self.attribute(self.value(target.base), target.name, span, quiet=True)
                 self.touch("drop", held.places, held.slot, span, held=held.types)
-            case flow.Item(base=base):
+            case flow.Item(base=base, key=key):
                 held = self.value(base)
-                self.touch("pop", held.places, held.slot, span, held=held.types)
+                how = "clear" if (flow.dotted_text(base), flow.dotted_text(key)) in self.emptied else "pop"
+                self.touch(how, held.places, held.slot, span, held=held.types)
 
     def scope(self, scope: flow.Scope) -> None:
         """`with`: a capture, a context manager of the project, an object with `__enter__`, or nothing that matters."""
@@ -524,3 +528,24 @@ def _join(one: dict[str, Value], other: dict[str, Value]) -> dict[str, Value]:
         else:
             result[name] = one.get(name) or other[name]
     return result
+
+
+def _emptied(star: flow.Star) -> set[tuple[str, str]]:
+    """The container whose keys a loop runs over, to take each of them out, and the loop's variable."""
+    keys = star.iterable
+    if (
+        not isinstance(keys, flow.Call)
+        or flow.last_name(keys) not in ("list", "tuple", "sorted")
+        or len(keys.args) != 1
+    ):
+        return set()
+    table = keys.args[0]
+    if isinstance(table, flow.Call) and isinstance(table.callee, flow.Attr) and table.callee.name == "keys":
+        table = table.callee.base
+    items = star.body.items if isinstance(star.body, flow.Seq) else (star.body,)
+    for item in items:
+        if isinstance(item, flow.Drop) and isinstance(item.target, flow.Item) and star.target is not None:
+            pair = (flow.dotted_text(item.target.base), flow.dotted_text(item.target.key))
+            if "" not in pair and pair == (flow.dotted_text(table), flow.dotted_text(star.target)):
+                return {pair}
+    return set()

@@ -370,6 +370,16 @@ def _stack_call(item: Flow, stack: str) -> Call | None:
     return None
 
 
+def dotted_text(expr: Expr) -> str:
+    """A name or a chain of attributes as it is written; empty for anything else."""
+    match expr:
+        case Name(id=name):
+            return name
+        case Attr(base=base, name=name):
+            return f"{text}.{name}" if (text := dotted_text(base)) else ""
+    return ""
+
+
 def last_name(expr: Expr) -> str:
     """The last word of a name or an attribute, or of the callee of a call."""
     match expr:

@@ -63,6 +63,8 @@ class Frame(ABC):
         self.in_capture = 0
         self.in_pool = 0
         self.used_pool = False
+        self.emptied: set[tuple[str, str]] = set()
+        """Containers that loops take every item out of, and the variables that have the keys."""
         self.remembered: Place | None = None
         """Where a decorator keeps what the function returns."""
         self.captured_calls: set[str] = set()
