@@ -519,7 +519,7 @@ def scratch(name, n, device):
         block = TABLE[(name, device)] = torch.empty(n, device=device)
     return block
 """
-    assert bool(findings(tmp_path, program)) is missing
+    assert bool(findings(tmp_path, program, preview=True)) is missing
 
 
 def test_a_text_of_the_function_itself_names_one_buffer_that_grows(tmp_path: Path) -> None:

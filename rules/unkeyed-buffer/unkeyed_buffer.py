@@ -120,7 +120,10 @@ def _precision(registries: Registries, request: Request, lacks: set[str]) -> Pre
     entry = registries.project.functions[request.function]
     me = entry.facts.params[0].name if entry.facts.params and entry.owner is not None else ""
     varying = roots(source for aspect in ("size", "dtype") for source in request.missing[aspect]) - {me}
-    return Precision.HIGH if varying and entry.facts.name not in _CONSTRUCTORS else Precision.MEDIUM
+    if entry.facts.name not in _CONSTRUCTORS:
+        return Precision.HIGH if varying else Precision.MEDIUM
+    # objects of one class in one process are mostly told the same: it takes a request that displaces to do harm
+    return Precision.MEDIUM if varying or request.registry.displaces else Precision.LOW
 
 
 def _is_given(registries: Registries, request: Request, lacks: set[str]) -> bool:

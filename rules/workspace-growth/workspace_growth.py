@@ -127,9 +127,9 @@ def _precision(analysis: Analysis, growth: Growth, *, captures: bool) -> Precisi
     reach has to show otherwise that it is theirs: by asking for a capture, by being shared, or by its name. What is named
     after work that engines run without a graph is in doubt unless captured code reads it.
     """
-    if growth.how == "resize" or (growth.is_captured and (growth.by_size or growth.is_shared)):
+    if growth.how == "resize" or (growth.is_captured and (growth.is_too_small or growth.is_shared)):
         return Precision.HIGH
-    if growth.is_read and growth.by_size:
+    if growth.is_read and growth.is_too_small:
         return Precision.MEDIUM
     names = analysis.vocabulary.names
     named = names.is_scratch(growth.place[-1])

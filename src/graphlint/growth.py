@@ -79,6 +79,11 @@ class Growth:
         )
 
     @cached_property
+    def is_too_small(self) -> bool:
+        """Whether it is replaced for being too small, as a comparison says."""
+        return self.how == "resize" or any(test[1] in _SIZES for test in self.comparisons)
+
+    @cached_property
     def whole(self) -> Behavior:
         """The function with all that it does, relevant or not."""
         return self.analysis.behaviors.built(self.root.key) or self.root
