@@ -151,6 +151,39 @@ def test_a_run_that_changes_nothing_writes_no_test(
     assert not Path("tests").exists()
 
 
+def test_what_a_teardown_asks_for_is_answered() -> None:
+    before = dict(engine_programs.POOL_ERASED_FIRST)
+    asked = """
+        if torch.cuda.is_current_stream_capturing():
+            raise RuntimeError("not while capturing")
+        if self.closed or not self.recorded:
+            return
+        for number, graph in self.recorded.items():
+            graph.reset()
+"""
+    path = "engine/decode/recorder.py"
+    plain = "\n        for graph in self.recorded.values():\n            graph.reset()\n"
+    assert plain in before[path]
+    before[path] = before[path].replace(plain, asked)
+    write(before)
+    assert fix("pool-order") == 0
+    code, said = outcome()
+    assert code == 0, said
+    write(before)
+    assert outcome()[0] == 1
+
+
+def test_a_function_that_can_raise_has_no_test_of_what_it_releases(capfd: pytest.CaptureFixture[str]) -> None:
+    before = dict(engine_programs.RELEASED_TWICE)
+    start = "    large = Model(options)\n"
+    refusing = "    if options.rank > options.size:\n        raise ValueError(options.rank)\n"
+    before["engine/start.py"] = before["engine/start.py"].replace(start, refusing + start)
+    write(before)
+    assert fix("duplicate-release") == 0
+    assert "no test written: duplicate-release: `start` can raise" in capfd.readouterr().err
+    assert not Path("tests").exists()
+
+
 def test_a_release_that_is_no_call_has_no_test(capfd: pytest.CaptureFixture[str]) -> None:
     before = dict(engine_programs.POOL_ERASED_FIRST)
     late = "torch.cuda.empty_cache()\n        Experts.workspaces = {}"

@@ -121,6 +121,10 @@ def _lines(prefix: str, value: _Value, indent: int = 0) -> list[str]:
     return [*lines, f"{blank}{value.closing}"]
 
 
+def _stand_in(name: str) -> _Display:
+    return _Display("StandIn(", (("", f'"{name}"'), ("", "calls")), ")")
+
+
 def _strings(names: Iterable[str]) -> _Display:
     return _Display("[", tuple(("", f'"{name}"') for name in names), "]")
 
@@ -160,6 +164,10 @@ class _Subject:
     """Class, attribute, and what it has to be for the path to go on."""
     stores: dict[tuple[str, str], None] = field(default_factory=dict)
     """Class or module, and the attribute of it that a stand-in takes the place of."""
+    denials: dict[str, None] = field(default_factory=dict)
+    """Functions of torch that have to say no."""
+    unpacked: dict[str, int] = field(default_factory=dict)
+    """How many items code expects of what has a name that ends so."""
 
     def __post_init__(self) -> None:
         entry = self.function
@@ -168,6 +176,7 @@ class _Subject:
         if entry.facts.is_generator or entry.lowered.is_generator:
             raise NotWrittenError(f"`{entry.facts.qualname}` is a generator")
         self.real(entry.module)
+        self.unpacked.update(_unpacked(entry))
 
     def real(self, module: Module) -> None:
         """Take a module's own code."""
@@ -179,6 +188,7 @@ class _Subject:
         for frame in event.stack:
             entry = functions[frame.function]
             self.real(entry.module)
+            self.unpacked.update(_unpacked(entry))
             if entry.owner is not None and entry.kind == "method" and len(frame.receiver) == 1:
                 place = frame.receiver[0]
                 if place[0].startswith("$") and "#" not in place[0]:
@@ -193,6 +203,8 @@ class _Subject:
                 ),
                 None,
             )
+            if test is not None:
+                self.denials.update(dict.fromkeys(_denials(test, truth=branch.taken)))
             if test is not None and entry.owner is not None and entry.facts.params:
                 for path, answer in _answers(test, entry.facts.params[0].name, truth=branch.taken):
                     self.answers.setdefault(entry.owner, {}).setdefault(path, answer)
@@ -234,7 +246,7 @@ class _Subject:
     def run(self) -> list[str]:
         """The lines that run the function; what is called from then on is written down."""
         entry = self.function
-        lines = [f'{self.store(*store)} = StandIn("{store[1]}", calls)' for store in self.stores]
+        lines = [line for each in self.stores for line in _lines(f"{self.store(*each)} = ", _stand_in(each[1]))]
         target = self.of_class(entry.owner) if entry.owner is not None else self.alias(entry.module)
         if entry.kind == "method":
             assert entry.owner is not None
@@ -242,13 +254,18 @@ class _Subject:
             target = "subject"
         own = entry.facts.params[1:] if entry.kind in ("method", "classmethod") else entry.facts.params
         given = tuple(
-            (f"{param.name}=" if param.kind == "keyword" else "", self._value((f"${param.name}",), param.name))
+            (
+                f"{param.name}=" if param.kind == "keyword" or param.default is not None else "",
+                self._value((f"${param.name}",), param.name),
+            )
             for param in own
             if param.kind in ("positional", "keyword")
+            and (param.default is None or any(place[0] == f"${param.name}" for place in self.objects))
         )
         call = _Display(f"{target}.{entry.facts.name}(", given, ")")
         is_async = entry.module.source.text(entry.facts.header).lstrip().startswith("async")
         run = _Display("asyncio.run(", (("", call),), ")") if is_async else call
+        lines += [f"{each} = lambda: False" for each in self.denials]
         return [*lines, "calls.clear()", *_lines("", run)]
 
     def _object(self, place: Place, owner: str) -> _Value:
@@ -277,7 +294,7 @@ class _Subject:
             return _Display("[", (("", inner), ("", inner)), "]")
         if any(each[: len(place)] == place for each in self.objects):
             raise NotWrittenError(f"it is not known what `{name}` is")
-        return f'StandIn("{name}", calls)'
+        return _stand_in(name)
 
 
 def _import_name(module: Module) -> str:
@@ -295,6 +312,29 @@ def _import_name(module: Module) -> str:
     return ".".join(parts)
 
 
+def _unpacked(entry: FunctionEntry) -> Iterator[tuple[str, int]]:
+    """How the names of stand-ins end that a function unpacks, and into how many."""
+    for each in flow.statements(entry.lowered.flow):
+        if isinstance(each, flow.Bind) and isinstance(each.target, flow.Group) and each.value is not None:
+            if name := _last(each.value):
+                yield name, len(each.target.items)
+        elif isinstance(each, flow.Star) and isinstance(each.target, flow.Group) and each.iterable is not None:
+            if name := _last(each.iterable):
+                yield f"{name}[]", len(each.target.items)
+
+
+def _last(expr: Expr) -> str:
+    """How the name of a stand-in for an expression ends."""
+    match expr:
+        case flow.Attr(name=name) | flow.Name(id=name):
+            return name
+        case flow.Call(callee=callee):
+            return f"{name}()" if (name := _last(callee)) else ""
+        case flow.Item(base=base):
+            return f"{name}[]" if (name := _last(base)) else ""
+    return ""
+
+
 def _answers(test: Expr, me: str, *, truth: bool) -> Iterator[tuple[str, str]]:
     """What attributes of an object, or calls on them, have to answer for a test; a stand-in is true and not None."""
     match test:
@@ -310,6 +350,29 @@ def _answers(test: Expr, me: str, *, truth: bool) -> Iterator[tuple[str, str]]:
             yield path, "False"
         case flow.Attr() if not truth and (path := _path(test, me)):
             yield path, "False"
+
+
+def _denials(test: Expr, *, truth: bool) -> Iterator[str]:
+    """Functions of torch that have to say no for a test: there is no capture, and no error."""
+    match test:
+        case flow.Op(op="not", operands=(inner,)):
+            yield from _denials(inner, truth=not truth)
+        case flow.Op(op="and" | "or" as op, operands=operands):
+            for each in operands if (op == "and") is truth else operands[:1]:
+                yield from _denials(each, truth=truth)
+        case flow.Call(callee=flow.Attr() as callee, args=()) if not truth:
+            dotted = _dotted(callee)
+            if dotted.startswith("torch."):
+                yield dotted
+
+
+def _dotted(expr: Expr) -> str:
+    match expr:
+        case flow.Name(id=name):
+            return name
+        case flow.Attr(base=base, name=name):
+            return f"{_dotted(base)}.{name}"
+    return ""
 
 
 def _path(expr: Expr, me: str) -> str:
@@ -462,9 +525,20 @@ def _once(analyses: Sequence[Analysis], finding: Finding, inputs: Inputs, folder
     earlier = [each for each in finding.trace if each.path == finding.path and each.span.start < finding.span.start]
     firsts = [match[1].rpartition(".")[2] for each in earlier if (match := _CALL.search(source.text(each.span)))]
     first = firsts[0] if firsts else "another function"
+    leaves = [each for each in flow.statements(entry.lowered.flow) if isinstance(each, flow.Exit)]
+    if any(each.kind == "raise" and entry.module.source.text(each.span).startswith("raise") for each in leaves):
+        raise NotWrittenError(f"`{entry.facts.qualname}` can raise, and what it asks for is not known")
     if analysis.project.method(entry.owner or "", name) is not None:
         raise NotWrittenError(f"`{name}` is a method of the same class, so that its own code would run")
-    lines = [*subject.run(), f'released = [call for call in calls if call.endswith(".{name}")]']
+    lines = [
+        *(
+            line
+            for each in _helpers(entry)
+            for line in _lines(f"{subject.alias(entry.module)}.{each} = ", _stand_in(each))
+        ),
+        *subject.run(),
+        f'released = [call for call in calls if call.endswith(".{name}")]',
+    ]
     if first == name:
         lines.append('assert len(released) == len({*released}), f"released twice: {released}"')
         says = f"{entry.facts.qualname} releases nothing twice."
@@ -475,6 +549,14 @@ def _once(analyses: Sequence[Analysis], finding: Finding, inputs: Inputs, folder
         _snake(entry),
         _file(subject, says, "test_nothing_is_released_twice", lines, *([SHELL] if entry.kind == "method" else [])),
     )
+
+
+def _helpers(entry: FunctionEntry) -> list[str]:
+    """Functions and classes of the same module that a function mentions."""
+    names = {each.id for each in flow.expressions(entry.lowered.flow) if isinstance(each, flow.Name)}
+    scope = entry.module.scope
+    own = (entry.facts.qualname, (entry.facts.owner or "").partition(".")[0])
+    return sorted(name for name in names if name in scope and scope[name].kind != "import" and name not in own)
 
 
 # ------------------------------------------------------------------------------------------------------------- retired
@@ -550,7 +632,7 @@ def _kept(analyses: Sequence[Analysis], finding: Finding, _: Inputs, folder: str
     lines = [
         "stream = SimpleNamespace(captures=False)",
         "torch.cuda.is_current_stream_capturing = lambda: stream.captures",
-        *(f'{name} = StandIn("{name}", calls)' for name in required if name != size),
+        *(line for name in required if name != size for line in _lines(f"{name} = ", _stand_in(name))),
     ]
     target = subject.of_class(entry.owner) if entry.owner is not None else subject.alias(entry.module)
     held = "given"
@@ -585,7 +667,7 @@ def _made(subject: _Subject, owner: str) -> _Display:
     init = subject.analysis.project.method(owner, "__init__")
     params = subject.analysis.project.functions[init].facts.params[1:] if init is not None else ()
     required = [each.name for each in params if each.kind in ("positional", "keyword") and each.default is None]
-    given = tuple((f"{name}=", f'StandIn("{name}", calls)') for name in required)
+    given = tuple((f"{name}=", _stand_in(name)) for name in required)
     return _Display(f"{subject.of_class(owner)}(", given, ")")
 
 
@@ -648,6 +730,7 @@ def _file(subject: _Subject, says: str, name: str, lines: Sequence[str], *helper
             for match in re.finditer(rb"^[ \t]*(?:from|import)[ \t]+(\w+)", module.source.content, re.MULTILINE)
         }
     tops -= {*sys.stdlib_module_names, "pytest"}
+    unpacked = sorted({"items()[]": 2, **subject.unpacked}.items())
     used = "".join((STAND_INS, *helpers, body))
     table = _Display("{", code, "}")
     head = [
@@ -666,6 +749,7 @@ def _file(subject: _Subject, says: str, name: str, lines: Sequence[str], *helper
         f'ROOT = Path(__file__).parent / "{above}"',
         *_lines("CODE = ", table),
         *_lines("STOOD_IN = ", _Display("{", tuple(("", f'"{each}"') for each in sorted(tops)), "}")),
+        *_lines("UNPACKED = ", _Display("{", tuple((f'"{end}": ', str(count)) for end, count in unpacked), "}")),
         *([constant] if constant else []),
     ]
     test = [f"def {name}(calls):", *(f"    {line}" for line in (*loads, *lines))]

@@ -1,7 +1,8 @@
 """What a written test needs besides the test: stand-ins for all but the code under test, as the text of Python.
 
 Every written test holds a copy, so that it can be moved, read and run alone. `CODE` (modules by the names that they are
-imported under, and their files below `ROOT`) and `STOOD_IN` (top-level packages) are the test's own.
+imported under, and their files below `ROOT`), `STOOD_IN` (top-level packages) and `UNPACKED` (how many items a stand-in
+has whose name ends so) are the test's own.
 """
 
 STAND_INS = '''
@@ -21,14 +22,14 @@ class StandIn:
         return made
 
     def __call__(self, *args, **_):
-        if len(args) == 1 and isinstance(args[0], (types.FunctionType, type)):
+        if len(args) == 1 and is_real(args[0]):
             return args[0]  # as a decorator it changes nothing
         self._calls.append(self._name)
         return StandIn(f"{self._name}()", self._calls)
 
     def __iter__(self):
-        item = StandIn(f"{self._name}[]", self._calls)
-        yield (item, item) if self._name.endswith(".items()") else item
+        count = UNPACKED.get(self._name.rpartition(".")[2], 1)
+        return iter([StandIn(f"{self._name}[]", self._calls) for _ in range(count)])
 
     def __getitem__(self, _):
         return StandIn(f"{self._name}[]", self._calls)
@@ -77,17 +78,24 @@ class StandInClass(type):
         return cls
 
     def __call__(cls, *args, **named):
-        if "calls" not in vars(cls):  # a real class with this one as its base
+        if is_real(cls):  # with a stand-in as its base
             return super().__call__(*args, **named)
         cls.made += 1
         return StandIn(f"{cls.__name__}{cls.made}", cls.calls)
 
 
+def is_real(thing):
+    """Whether it is a function or a class of the code under test."""
+    if isinstance(thing, type):
+        return "calls" not in vars(thing)
+    return isinstance(thing, types.FunctionType)
+
+
 def stood_in(name, path, calls):
-    """A stand-in for a member: a class if its name is capitalised."""
+    """A stand-in for a member: a class if it is named like one."""
     if name.endswith(("Error", "Exception")):
         return type(name, (Exception,), {})
-    if not name[:1].isupper():
+    if not name[:1].isupper() or name.isupper():
         return StandIn(path, calls)
     blank = {"calls": calls, "made": 0, "__init__": lambda self, *_, **__: None}
     return StandInClass(name, (), blank)
