@@ -41,6 +41,8 @@ UNREADABLE_FILE = "unreadable-file"
 
 _PIECE = 96
 """Files that one process reads and searches before it takes more."""
+_PARSED = 8
+"""The same, of files to parse."""
 _MANY_FUNCTIONS = 1_500
 """From this many on, a second process pays for its start."""
 
@@ -362,10 +364,24 @@ def projects(inputs: Inputs) -> Iterator[Project]:
     """The files as projects: one, unless several source roots define the same module."""
     from graphlint import project
 
+    _parse(inputs)
     names = project.module_names(list(inputs.sources.values()), inputs.selection.roots)
     for paths in project.group(names):
         members = [inputs.sources[path] for path in paths]
         yield project.load([(source, inputs.parse(source)) for source in members], names)
+
+
+def _parse(inputs: Inputs) -> None:
+    """Parse the files of a run that were not parsed before; two processes do where they are many."""
+    waiting = [source for source in inputs.sources.values() if source not in inputs.facts]
+    if len(waiting) <= sieve.FEW:
+        return  # each is when it is asked for
+    size = max(_PARSED, -(-len(waiting) // sharing.MOST_PIECES))
+    pieces = [waiting[start : start + size] for start in range(0, len(waiting), size)]
+    for piece, parsed in zip(
+        pieces, sharing.shared(len(pieces), lambda n: [*map(inputs.parse, pieces[n])]), strict=True
+    ):
+        inputs.facts.update(zip(piece, parsed, strict=True))
 
 
 def analyse(inputs: Inputs, rules: Sequence[Rule]) -> Analysis:

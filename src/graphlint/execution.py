@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 from graphlint import behavior as b
@@ -65,6 +66,8 @@ class Event(NamedTuple):
     """From `visit`: where the branches among these tests stand."""
     loops: tuple[Frame, ...] = ()
     """From `visit`: the loops around it, outermost first."""
+    activations: tuple[int, ...] = (0,)
+    """For each frame of the stack, which activation of its function it is: two rounds of a loop make two."""
 
 
 class Refusal(NamedTuple):
@@ -113,6 +116,13 @@ class ExhaustedError(Exception):
     """A run took more steps than it may."""
 
 
+@cache
+def _since(root: str) -> int:
+    """The serial of the activation that a place's root belongs to; 0 for those of the run's root."""
+    serial = root.rpartition("#")[2] if "#" in root else ""
+    return int(serial) if serial.isdigit() else 0
+
+
 @dataclass
 class _Scope:
     """One activation: how its places read in the run's root."""
@@ -124,6 +134,8 @@ class _Scope:
     body: tuple[Node, _Scope] | None = None
     """The with-block to run where this context manager yields."""
     is_root: bool = False
+    activations: tuple[int, ...] = (0,)
+    """Serials of the activations that led here, and its own."""
     aliases: dict[tuple[str, str], tuple[Place, ...]] = field(default_factory=dict)
     """(root, attribute) -> what it is, for the objects made so far in the run; one table for all of its scopes."""
 
@@ -180,15 +192,9 @@ class _Scope:
         mine = f"{self.behavior.function}@"  # what its calls returned, too, is known by the function's name
 
         def lasts(root: str) -> bool:
-            return root != RESULT[0] and (root in kept or self._since(root) < self.serial) and not root.startswith(mine)
+            return root != RESULT[0] and (root in kept or _since(root) < self.serial) and not root.startswith(mine)
 
         return [_knowing(config, config.facts.under(lasts)) for config in configs]
-
-    @staticmethod
-    def _since(root: str) -> int:
-        """The serial of the activation that a place's root belongs to; 0 for those of the run's root."""
-        serial = root.rpartition("#")[2] if "#" in root else ""
-        return int(serial) if serial.isdigit() else 0
 
     def returns(self, call: b.Calls, caller: _Scope) -> None:
         """What this activation makes and returns is what the call gives its caller."""
@@ -300,7 +306,7 @@ class Execution:
         stack = (*scope.stack, scope.frame(node.span))
         result: list[Config] = []
         if isinstance(node, b.Happens):
-            event = Event(node, places, scope.rebase(node.pool), stack)
+            event = Event(node, places, scope.rebase(node.pool), stack, activations=scope.activations)
             switches = _switches_capture(node)
             for config in configs:
                 moved = self.monitor(config.state, event, config)
@@ -313,7 +319,9 @@ class Execution:
                 result.append(config)
             return result
         made = scope.behavior.function.endswith(".__init__") and bool(node.places) and node.places[0][0] == "$self"
-        event = Event(node, places, (), stack, scope.rebase_read(node.value_places), made)
+        event = Event(
+            node, places, (), stack, scope.rebase_read(node.value_places), made, activations=scope.activations
+        )
         written = self._written(node, places)
         for config in configs:
             moved = self.monitor(config.state, event, config)
@@ -429,7 +437,8 @@ class Execution:
             if built.receiver is not None:
                 configs = [config for config in configs if not _is_none(config, bindings.get(built.receiver, ()))]
             stack = (*scope.stack, scope.frame(node.span))
-            inner = _Scope(built, bindings, stack, self._serial, body, aliases=scope.aliases)
+            activations = (*scope.activations, self._serial)
+            inner = _Scope(built, bindings, stack, self._serial, body, activations=activations, aliases=scope.aliases)
             inner.returns(node, scope)
             entering = [_knowing(config, config.facts.put(RESULT[0], _NONE)) for config in configs]
             if node.outside:

@@ -454,11 +454,12 @@ def _short(path: str) -> str:
 
 
 def common_depth(trace: Sequence[Event]) -> int:
-    """Depth of the innermost function that all events of a path pass through."""
+    """Depth of the innermost activation of a function that all events of a path pass through."""
     depth = 0
     while all(len(event.stack) > depth + 1 for event in trace):
         frames = {event.stack[depth] for event in trace}
-        if len(frames) > 1 or len({event.stack[depth + 1].function for event in trace}) > 1:
+        inner = {(event.stack[depth + 1].function, event.activations[depth + 1 : depth + 2]) for event in trace}
+        if len(frames) > 1 or len(inner) > 1:
             break
         depth += 1
     return depth
