@@ -415,7 +415,11 @@ def _analysed(project: Project, inputs: Inputs) -> tuple[summaries.Analysis, Seq
     from graphlint.native import extended
 
     own, effects = inputs.settings.vocabulary, inputs.native.effects
-    joined = cpp.kept_by(effects, summaries.analyse(project, extended(own, (each.entry() for each in effects))))
+    entries = [each.entry() for each in effects]
+    first = summaries.analyse(project, extended(own, entries))
+    joined = cpp.kept_by(effects, first)
+    if [each.entry for each in joined] == entries:
+        return first, joined  # no variable of Python's keeps any
     return summaries.analyse(project, extended(own, (each.entry for each in joined))), joined
 
 
