@@ -173,7 +173,10 @@ class _Runs:
         capturing = [each for each in self.methods if self.uses(each, Effect.CAPTURE)]
         capturing.sort(key=lambda each: len(self.analysis.sites(each)))
         made = self.constructed([Config(_State(self.automaton.start), NOTHING_LEARNED)])
-        used = {each.key: self.called(each, made) for each in capturing[:_MOST_CAPTURES]}
+        used = {
+            each.key: [config for config in self.called(each, made) if config.state.name != self.automaton.start]
+            for each in capturing[:_MOST_CAPTURES]
+        }  # a path that captured nothing leaves nothing to release
         found: list[tuple[Event, ...]] = []
         for release in self.methods:
             last = release.function.endswith(".__del__") and not self.pool[0].startswith(_SHARED)
