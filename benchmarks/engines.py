@@ -123,7 +123,8 @@ def run(command: Sequence[str]) -> Run:
     """
     with tempfile.TemporaryDirectory() as kept, tempfile.TemporaryFile() as output:
         started = time.perf_counter()
-        process = subprocess.Popen(command, stdout=output, env=os.environ | {"XDG_CACHE_HOME": kept})
+        environment = os.environ | {"XDG_CACHE_HOME": kept}
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.DEVNULL, env=environment)
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - started
         process.returncode = os.waitstatus_to_exitcode(status)
