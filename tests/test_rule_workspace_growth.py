@@ -642,3 +642,36 @@ def test_an_input_that_is_replaced_for_being_empty_did_not_grow() -> None:
                 self.batch.lengths.sum()
     """
     assert reported(program) == []
+
+
+@pytest.mark.parametrize(
+    ("check_of_width", "is_reported"), [("pass", True), ("assert self.rows.shape[1] >= 64", False)]
+)
+def test_an_assertion_about_the_size_is_no_comparison_that_makes_it_grow(
+    check_of_width: str, is_reported: bool
+) -> None:
+    program = f"""
+    import torch
+
+    class Meta:
+        def __init__(self, rows):
+            self.rows = rows
+
+        def pad(self):
+            n = self.rows.shape[0]
+            {check_of_width}
+            full = (n + 63) // 64 * 64
+            if {"full > n" if is_reported else "full != n"}:
+                self.rows = torch.full((full, 64), 0, device="cuda")
+            return self.rows
+
+    class Runner:
+        def __init__(self, meta: Meta):
+            self.meta = meta
+            self.graph = torch.cuda.CUDAGraph()
+
+        def capture(self):
+            with torch.cuda.graph(self.graph):
+                self.meta.pad().sum()
+    """
+    assert bool(reported(program)) is is_reported

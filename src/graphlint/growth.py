@@ -19,7 +19,7 @@ from graphlint.execution import Event, Refusal, visit
 from graphlint.keeping import Runs, Store, asks_capture, read_by, related
 from graphlint.source import Span
 from graphlint.summaries import Analysis
-from graphlint.values import ELEMENT, Place, Test, excludes_capture, implies_capture
+from graphlint.values import ELEMENT, Place, Test, excludes_capture, implies_capture, negated
 
 _SHARED = ("class:", "mod:", "cell:")
 _LOCAL = ("@", "%")
@@ -80,8 +80,12 @@ class Growth:
 
     @cached_property
     def is_too_small(self) -> bool:
-        """Whether it is replaced for being too small, as a comparison says."""
-        return self.how == "resize" or any(test[1] in _SIZES for test in self.comparisons)
+        """Whether it is replaced for being too small, as a comparison says that decides about it, and no assertion."""
+        refused: list[Refusal] = []
+        visit(self.whole, self.analysis.behaviors.built, lambda _: None, refused.append)
+        asserted = [negated(each.guards[-1]) for each in refused if each.guards]
+        deciding = [guard for guard in self.event.guards if guard not in asserted]
+        return self.how == "resize" or any(t[1] in _SIZES for guard in deciding for t in self._compared(guard))
 
     @cached_property
     def whole(self) -> Behavior:
