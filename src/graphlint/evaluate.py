@@ -327,13 +327,12 @@ class Evaluation(Expressions):
         if bind.op:
             before = self.value(bind.target)
             how = "count" if bind.op == "-" else "write"
-            own = not isinstance(bind.target, flow.Name) or bind.target.id in self.globals
-            if bind.op == "+" and own and isinstance(bind.value, flow.Group) and bind.value.items:
-                self.touch("add", before.places, before.slot, bind.span, value.element)
-            elif own:
-                self.emit(b.Touches(how, before.places, before.slot, bind.span))
-            else:
+            if isinstance(bind.target, flow.Name) and bind.target.id not in self.globals:
                 self.env[bind.target.id] = Value(((f"@{bind.span.start}",),), before.types)
+            elif bind.op == "+" and isinstance(bind.value, flow.Group) and bind.value.items:
+                self.touch("add", before.places, before.slot, bind.span, value.element)
+            else:
+                self.emit(b.Touches(how, before.places, before.slot, bind.span))
             return
         if bind.annotation is not None and not value.types:
             value = value._replace(types=self.project.annotation(self.module, bind.annotation))
