@@ -36,7 +36,7 @@ class Place(NamedTuple):
 
     owner: str
     """Runner (a function whose `self` is one, too), Engine, session (an object that holds a runner), or nothing."""
-    index: int
+    number: int
     """Of the method; it calls those behind it."""
     manages: bool = True
     """The context manager may be used."""
@@ -61,11 +61,11 @@ def statements(place: Place, depth: int) -> st.SearchStrategy[Statement]:
             st.builds(Pool, st.booleans()),
             st.builds(Capture),
         ]
-        calls += [("self", f"do_{i}") for i in range(place.index + 1, RUNNER_METHODS)]
+        calls += [("self", f"do_{i}") for i in range(place.number + 1, RUNNER_METHODS)]
     elif place.owner == "Engine":
         names = [*PARTS, *(["it"] if place.in_loop else [])]
         calls += [(on, f"do_{i}") for on in names for i in range(RUNNER_METHODS)]
-        calls += [("self", f"run_{i}") for i in range(place.index + 1, ENGINE_METHODS)]
+        calls += [("self", f"run_{i}") for i in range(place.number + 1, ENGINE_METHODS)]
     elif place.owner == "session":
         calls += [("runner", f"do_{i}") for i in range(RUNNER_METHODS)]
     if place.owner in ("Runner", "Engine"):

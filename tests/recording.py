@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import ModuleType, SimpleNamespace
+from types import FrameType, ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -29,11 +29,11 @@ class Recorder:
 
     def record(self, effect: Effect) -> None:
         rows = []
-        frame = sys._getframe(1)
+        frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             if frame.f_code.co_filename == FILE:
                 rows.append(frame.f_lineno)
-            frame = frame.f_back  # type: ignore[assignment]
+            frame = frame.f_back
         self.happened.append((effect, tuple(reversed(rows))))
 
     def failure(self) -> Exception:
