@@ -174,7 +174,7 @@ def test_a_name_is_one_shape_on_one_device() -> None:
 def test_a_second_model_gets_a_pool_of_its_own() -> None:
     def twice(load: Callable[[str], Any], _: types.ModuleType) -> list[object]:
         handles = []
-        for _ in range(2):
+        for _number in range(2):
             model = load("model").Model()
             model.prepare()
             handles.append(model.recorder.pool)
