@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 import tomli
 
-from graphlint import check
+from graphlint import check, registry
 from graphlint.config import Settings
 
 SNAPSHOTS = sorted((Path(__file__).parent / "engines").glob("*.toml"))
@@ -40,7 +40,7 @@ def read(snapshot: Path) -> tuple[str, dict[Known, dict[str, str]]]:
 
 
 def found(tree: Path, package: str) -> Iterator[tuple[Known, str]]:
-    report = check.check([str(tree / package)], Settings())
+    report = check.check([str(tree / package)], Settings(), registry.rules())
     for each in report.findings:
         place = Path(each.path).resolve().relative_to(tree.resolve()).as_posix()
         yield Known(f"{place}:{report.sources[each.path].row(each.span.start)}", each.rule), each.message

@@ -224,12 +224,12 @@ class _Finder:
         if taker is None:  # nobody knows what it does with it: its words say
             name = next((k for k, v in called.expr.keywords if v is argument), None) or flow.last_name(argument)
             return (text or self._label(called, name, argument)) if _FLAG.search(name) else None
-        name = self._parameter(taker, called, argument)
-        if name is None or not (taker in self.project.classes or self._decides(taker, name, 0)):
+        parameter = self._parameter(taker, called, argument)
+        if parameter is None or not (taker in self.project.classes or self._decides(taker, parameter, 0)):
             return None
-        if taker in self.project.classes and not self._readers((taker, name)):
+        if taker in self.project.classes and not self._readers((taker, parameter)):
             return None
-        return text or name
+        return text or parameter
 
     @staticmethod
     def _label(called: Called, name: str, argument: flow.Expr) -> str:
