@@ -54,6 +54,7 @@ def suspects(analysis: Analysis, rule: Rule) -> Iterator[Suspect]:
     cut: set[str] = set()
     best: dict[tuple[str, Span], Suspect] = {}
     kept: set[Slot] = set()
+    run: set[tuple[Place, tuple[str, ...]]] = set()
     for store in stores(analysis):
         suspect = _store_suspect(analysis, rule, store)
         kept.add(store.slot)
@@ -70,6 +71,10 @@ def suspects(analysis: Analysis, rule: Rule) -> Iterator[Suspect]:
             held = _slot(analysis, owner, pool)
             if held is not None and any("mempool" in analysis.holds(each) for each in _sources(analysis, held)):
                 continue  # the pool object beside the handle uses the pool
+            sequence = pool, tuple(each.key for each in methods)
+            if sequence in run:
+                continue  # a class inherits all of it: what it does was seen there
+            run.add(sequence)
             for trace in _Runs(analysis, rule, owner, methods, pool, cut).hazards():
                 if held is not None and kept & {held, *_sources(analysis, held)}:
                     continue  # told at its store
