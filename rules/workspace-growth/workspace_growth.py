@@ -66,7 +66,7 @@ def _suspect(analysis: Analysis, growth: Growth, *, captures: bool) -> Suspect:
         growth.event.stack[0].span,
         tuple(steps),
         values,
-        Severity.ERROR if growth.how == "resize" or growth.is_captured else None,
+        _severity(growth, captures=captures),
         _precision(analysis, growth, captures=captures),
     )
 
@@ -118,6 +118,19 @@ def _last_reset(analysis: Analysis, owner: str) -> Span | None:
                 loop = site.event.loops[0].span if site.event.loops else node.span
                 found[root.function] = max(found.get(root.function, loop), loop)
     return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _severity(growth: Growth, *, captures: bool) -> Severity | None:
+    """A note where the files capture, and none of their captures is seen to come to the place or to read it.
+
+    Most of these are asked for by eager code alone, or with one size for the life of the process: of those that were
+    opened in six engines, about one in five could be reached. To tell them apart takes somebody who knows the engine.
+    """
+    if growth.how == "resize" or growth.is_captured:
+        return Severity.ERROR
+    if captures and not growth.knows_captures and not (growth.is_read and growth.is_too_small):
+        return Severity.NOTE
+    return None
 
 
 def _precision(analysis: Analysis, growth: Growth, *, captures: bool) -> Precision:
