@@ -183,6 +183,11 @@ def test_what_an_engine_loses_with_its_vocabulary(tmp_path: Path, monkeypatch: p
     assert "no vocabulary says what torch.ops.trtllm does (1 call)" in said
 
 
+def test_an_engine_with_a_vocabulary_of_any_kind_is_spoken_of(tmp_path: Path) -> None:
+    _, said = concise(tmp_path / "vllm", dedented(CHAIN), "")  # its vocabulary has aliases and objects, and no call
+    assert "no vocabulary" not in said
+
+
 def test_operators_that_the_tree_defines_are_read_like_the_rest(tmp_path: Path) -> None:
     files = dedented(CHAIN)
     files["kernels.py"] += (

@@ -25,7 +25,8 @@ _OF_TORCH = frozenset(
 def unknown(sources: Iterable[Source], vocabulary: Vocabulary) -> Iterator[str]:
     """Notes, one for each library of operators that the files call and nothing speaks of."""
     sources = list(sources)
-    spoken = {name.partition(".")[0] for name in vocabulary.calls} - {"torch"}
+    told = (vocabulary.calls, vocabulary.contexts, vocabulary.decorators, vocabulary.aliases, vocabulary.objects)
+    spoken = {name.partition(".")[0] for names in told for name in names} - {"torch"}
     if any(document.prefix for document in vocabulary.documents):
         return  # the project speaks for itself
     if not any(word in source.content for source in sources for word in _CAPTURES):
