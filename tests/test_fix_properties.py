@@ -233,6 +233,16 @@ def test_fixes_in_foreign_files(tmp_path: Path, record_property: Callable[[str, 
     assert count >= LEAST
 
 
+@pytest.mark.parametrize("case", [case for case in CASES if case.entry is None], ids=lambda case: case.title)
+def test_a_file_that_defines_nothing_at_its_top(case: Case, tmp_path: Path) -> None:
+    body = "".join(
+        f"    {line}" if line.strip() else line for line in case.files(BAD)["bad.py"].decode().splitlines(True)
+    )
+    (tmp_path / "bad.py").write_text(f"if True:\n{body}", encoding="utf-8")
+    report = check.check([str(tmp_path)], Settings(root=str(tmp_path), src=(".",)), registry.rules())
+    assert case.rule in {finding.rule for finding in report.findings}
+
+
 @pytest.mark.skipif(ENGINES not in os.environ, reason=f"{ENGINES} names no folders of engines' sources")
 def test_fixes_in_engines(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
     folders = [Path(name) for name in os.environ[ENGINES].split(os.pathsep)]

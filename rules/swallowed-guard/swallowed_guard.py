@@ -257,7 +257,9 @@ def _retyped(guard: _Guard, modules: codemod.Modules, rewrites: dict[str, codemo
     rewrite.rename(raising.exc.func, _ERROR)
     body = list(codemod.units(tree.root))
     if not any(isinstance(unit, cst.ClassDef) and unit.name.value == _ERROR for unit in body):
-        first = next(unit for unit in body if isinstance(unit, cst.ClassDef | cst.FunctionDef))
+        first = next((unit for unit in body if isinstance(unit, cst.ClassDef | cst.FunctionDef)), None)
+        if first is None:
+            return None
         definition = codemod.Rewrite(tree)
         text = f'class {_ERROR}({raising.exc.func.value}):\n    """{_ERROR_TEXT}"""\n'
         definition.define_before(first, text)

@@ -169,7 +169,7 @@ def fix(finding: Finding, modules: codemod.Modules) -> Fix | None:
     if "test" not in finding.values:
         return None
     growing = _Growing.find(finding, modules)
-    if growing is None or not growing.write():
+    if growing is None or not growing.write() or (error := growing.define_error()) is None:
         return None
     conditions = []
     if "refuses" not in finding.values:
@@ -182,8 +182,7 @@ def fix(finding: Finding, modules: codemod.Modules) -> Fix | None:
     if growing.how == "resize":
         conditions.append("what the workspace held is not copied when it grows")
     title = "keep what a capture was given, and refuse to grow in one"
-    edits = (*growing.define_error(), *growing.rewrite.edits())
-    return Fix(title, Applicability.UNSAFE, edits, tuple(conditions))
+    return Fix(title, Applicability.UNSAFE, (*error, *growing.rewrite.edits()), tuple(conditions))
 
 
 @dataclass
@@ -361,15 +360,20 @@ class _Growing:
                 return True
         return False
 
-    def define_error(self) -> tuple[Edit, ...]:
-        """The error, unless the module has it: an edit of its own, the same for every growth of the module."""
+    def define_error(self) -> tuple[Edit, ...] | None:
+        """The error, unless the module has it: an edit of its own, the same for every growth of the module.
+
+        None where the module defines nothing at its top, so that no place for it is known.
+        """
         cst = codemod.cst
         body = list(codemod.units(self.tree.root))
         if "refuses" in self.finding.values:
             return ()
         if any(isinstance(unit, cst.ClassDef) and unit.name.value == _ERROR for unit in body):
             return ()
-        first = next(unit for unit in body if isinstance(unit, cst.ClassDef | cst.FunctionDef))
+        first = next((unit for unit in body if isinstance(unit, cst.ClassDef | cst.FunctionDef)), None)
+        if first is None:
+            return None
         rewrite = codemod.Rewrite(self.tree)
         rewrite.define_before(first, f'class {_ERROR}(RuntimeError):\n    """{_ERROR_TEXT}"""\n')
         return rewrite.edits()
