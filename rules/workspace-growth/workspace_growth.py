@@ -124,7 +124,7 @@ def _severity(growth: Growth, *, captures: bool) -> Severity | None:
     """A note where the files capture, and none of their captures is seen to come to the place or to read it.
 
     Most of these are asked for by eager code alone, or with one size for the life of the process: of those that were
-    opened in six engines, about one in five could be reached. To tell them apart takes somebody who knows the engine.
+    opened in six engines, 3 of 21 could be reached. To tell them apart takes somebody who knows the engine.
     """
     if growth.how == "resize" or growth.is_captured:
         return Severity.ERROR
