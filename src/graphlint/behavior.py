@@ -190,11 +190,23 @@ class Behavior:
     """A context manager under which the stream is being captured."""
     yields_in_pool: bool = False
     """A context manager under which allocations come from a memory pool of their own."""
+    many: frozenset[str] = frozenset()
+    """Roots of places that stand for any of the objects that a comprehension makes."""
+
+    @property
+    def is_later(self) -> bool:
+        """Whether it is a part of its function that runs later: what the function registered on an exit stack."""
+        return is_later(self.key)
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
         """Everything in it, in the order of the text."""
         return tuple(walk(self.node))
+
+
+def is_later(key: str) -> bool:
+    """Whether a key is that of a part of a function which runs later."""
+    return "|<" in key
 
 
 _PARTS: Mapping[type, Callable[[Any], tuple[Node, ...]]] = {
@@ -244,6 +256,29 @@ def falls_through(node: Node) -> bool:
             ends = falls_through(node.body) and falls_through(node.other)
             return falls_through(node.final) and (ends or any(falls_through(handler.node) for handler in node.handlers))
     return True
+
+
+def behind_yield(node: Node) -> Node:
+    """What a context manager does once the block of its with statement has ended normally."""
+    found = _behind_yield(node)
+    return found if found is not None else NOTHING
+
+
+def _behind_yield(node: Node) -> Node | None:
+    """The same for a part of it; None where nothing in it yields."""
+    match node:
+        case Yields():
+            return NOTHING
+        case Order(items=items):
+            for index, item in enumerate(items):
+                if (rest := _behind_yield(item)) is not None:
+                    return order([rest, *items[index + 1 :]])
+        case Guarded(body=body, other=other, final=final):
+            if (rest := _behind_yield(body)) is not None:
+                return order([rest, other, final])
+        case _:
+            return next((rest for part in parts(node) if (rest := _behind_yield(part)) is not None), None)
+    return None
 
 
 def order(items: list[Node]) -> Node:

@@ -8,13 +8,13 @@ from graphlint import behavior as b
 from graphlint import flow
 from graphlint.assignments import KEEPERS
 from graphlint.behavior import Behavior
+from graphlint.deferred import Deferring
 from graphlint.effects import Effect
 from graphlint.flow import Expr
 from graphlint.frame import last_word
 from graphlint.knowledge import HELD
-from graphlint.lookups import Lookups
 from graphlint.project import FunctionEntry
-from graphlint.rebasing import passed, rebased
+from graphlint.rebasing import passed, rebased, rebased_element
 from graphlint.source import Span
 from graphlint.values import (
     CAPTURING,
@@ -52,10 +52,14 @@ _TO_HOST = frozenset(("cpu", "data_ptr", "dim", "element_size", "is_contiguous",
                       "size", "storage_offset", "stride", "tolist"))  # fmt: skip
 """Methods of a tensor that give no device memory."""
 _ON_DEVICE = frozenset(("is_available", "is_initialized", "is_cuda", "is_cuda_alike"))
+_RUNNERS = frozenset(("map", "imap", "imap_unordered", "starmap", "submit", "run_in_executor", "to_thread"))
+"""Methods of executors and event loops that run a function with arguments."""
+_MODULE_LISTS = frozenset(("ModuleList", "ModuleDict", "Sequential"))
+"""Modules of torch that are lists and dictionaries of modules."""
 _COMPILING = frozenset(("is_compiling", "is_dynamo_compiling", "is_exporting"))
 
 
-class Calling(Lookups):
+class Calling(Deferring):
     """The evaluation of calls."""
 
     def operands(self, expr: flow.Call) -> tuple[Value, list[Value], dict[str, Value], Value]:
@@ -87,7 +91,7 @@ class Calling(Lookups):
         return callee, args, keywords, receiver
 
     def call(self, expr: flow.Call) -> Value:
-        special = self.special(expr)
+        special = self.on_stack(expr) or self.special(expr)
         if special is not None:
             return special
         callee, args, keywords, receiver = self.operands(expr)
@@ -144,6 +148,8 @@ class Calling(Lookups):
                 value = self.value(one)
                 return Value(symbol=Symbol("class", value.types[0].name)) if value.types else NOTHING_KNOWN
             case ("partial", (first, *rest)) | ("finalize", (_, first, *rest)):
+                if name == "finalize" and flow.last_name(expr.callee) == "finalize":
+                    self.finalizer(expr)
                 function = self.value(first)
                 given = tuple(self.value(each) for each in rest)
                 named = tuple((k, self.value(v)) for k, v in expr.keywords if k is not None)
@@ -231,6 +237,10 @@ class Calling(Lookups):
             if entry.does is Effect.CAPTURE:
                 return Value(((f"@{span.start}",),), context=self.context(entry, receiver, args, keywords, span))
         name = last_word(expr.callee)
+        if any(value.calls for value in args[:2]) and (ran := self.run_elsewhere(name, callee, args, keywords, expr)):
+            return ran
+        if name in _MODULE_LISTS and args and callee.symbol is not None:
+            return args[0]._replace(tags=args[0].tags - {"empty"})
         if isinstance(expr.callee, flow.Attr):
             found = self.container_method(receiver, name, args, expr)
             if found is not None:
@@ -261,6 +271,19 @@ class Calling(Lookups):
                     tuple(Bound(c, owner) for c in candidates[:WIDEST]), args, tuple(keywords.items()), span
                 )
         return self.unresolved_call(name, receiver, args, keywords, expr, callee)
+
+    def run_elsewhere(
+        self, name: str, callee: Value, args: Sequence[Value], keywords: Mapping[str, Value], expr: flow.Call
+    ) -> Value | None:
+        """A function that an executor, or another thread, is given to run, as if it ran at once."""
+        first = 1 if name == "run_in_executor" else 0
+        if name not in _RUNNERS or len(args) <= first or not args[first].calls or callee.calls:
+            return None
+        function, rest = args[first], args[first + 1 :]
+        if name in ("map", "imap", "imap_unordered", "starmap"):
+            return self.mapped(function, rest[0], expr) if rest else None
+        given = self.call_functions(function.calls, rest, tuple(keywords.items()), expr.span)
+        return given if name == "to_thread" else Value(((f"@{expr.span.start}",),))
 
     def instance_call(self, callee: Value) -> tuple[Bound, ...]:
         """What calling an object runs: its `__call__`; for a module of torch without one of its own, `forward`."""
@@ -633,7 +656,10 @@ class Calling(Lookups):
         if function.is_context_manager:
             value = built.yields if built is not None else NOTHING_KNOWN
         elif function.lowered.is_generator:
-            return Value(((f"@{span.start}",),), self.project.annotation(function.module, function.facts.returns))
+            given = built.yields if built is not None else NOTHING_KNOWN
+            each = rebased_element(given, bindings, span) if given.places or given.items else None
+            types = self.project.annotation(function.module, function.facts.returns)
+            return Value(((f"@{span.start}",),), types or (Type("iterator"),) if each else types, each=each)
         else:
             value = built.returns if built is not None else self.all.return_value(bound.function)
         kept = built is not None and function.memo is not None

@@ -210,6 +210,8 @@ class _Finder:
         found: dict[str, None] = {}
         for node in b.walk(self._analysis.effectful[name].node):
             if isinstance(node, b.Calls) and node.span == span:
+                if any(map(b.is_later, node.behaviors)):
+                    raise NotPartedError(f"`{_short(name)}` runs what was registered on an exit stack")
                 found.update(dict.fromkeys(key.partition("|")[0] for key in node.behaviors))
         return tuple(each for each in found if not self._is_declared(each))
 

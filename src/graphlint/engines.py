@@ -29,6 +29,7 @@ class Repetition:
 def repeated(analysis: Analysis) -> Mapping[str, tuple[Repetition, ...]]:
     """Methods that some function runs for two receivers or more, with the functions that do."""
     found: dict[str, list[Repetition]] = {}
+    beside = _Siblings(analysis)
     for root in analysis.roots():
         receivers: dict[str, dict[Place, Frame]] = {}
         for site in analysis.sites(root):
@@ -36,12 +37,44 @@ def repeated(analysis: Analysis) -> Mapping[str, tuple[Repetition, ...]]:
                 if depth and frame.receiver and len(frame.receiver) == 1:
                     receivers.setdefault(frame.function, {}).setdefault(frame.receiver[0], site.event.stack[0])
         for function, places in receivers.items():
-            looped = [place for place in places if ELEMENT in place]
+            looped = [place for place in places if ELEMENT in place or place[0] in root.many]
             own = {place for place in places if place[0].startswith(("$", "@", "mod:", "class:"))}
-            if looped or len(own) > 1:
+            if looped or len(own) > 1 or any(beside.has(root.function, function, place) for place in own):
                 repetition = Repetition(root.function, tuple(places), tuple(places.values()))
                 found.setdefault(function, []).append(repetition)
     return {function: tuple(each) for function, each in found.items()}
+
+
+class _Siblings:
+    """Attributes of one object that hold objects of one class: a prefill runner beside a decode runner."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        self._analysis = analysis
+        self._held: dict[str, list[tuple[str, frozenset[str]]]] = {}
+
+    def has(self, root: str, method: str, place: Place) -> bool:
+        """Whether the object that a method runs on, in an attribute of the root's own, has a sibling in another one."""
+        functions = self._analysis.project.functions
+        holder, owner = functions[root].owner, functions[method].owner
+        params = functions[root].facts.params
+        if holder is None or owner is None or len(place) != 2 or not params or place[0] != f"${params[0].name}":
+            return False
+        if functions[root].facts.name == "__init__":
+            return False
+        named = [name for name, classes in self._fields(holder) if owner in classes]
+        return place[1] in named and len(named) > 1
+
+    def _fields(self, holder: str) -> list[tuple[str, frozenset[str]]]:
+        known = self._held.get(holder)
+        if known is None:
+            behaviors, mro = self._analysis.behaviors, self._analysis.project.mro
+            known = self._held[holder] = [
+                (name, frozenset(each for t in behaviors.field_types(holder, name) for each in mro(t.name)))
+                for each in mro(holder)
+                if each in self._analysis.project.classes
+                for name in behaviors.field_bindings(each)
+            ]
+        return known
 
 
 def releasing_frame(event: Event) -> int | None:

@@ -94,6 +94,9 @@ class Behaviors(Knowledge):
         """The behavior of a key, if it is built."""
         return self._built.get(key)
 
+    def put(self, behavior: Behavior) -> None:
+        self._built[behavior.key] = behavior
+
     def is_built(self, name: str) -> bool:
         return name in self._built
 
@@ -151,6 +154,7 @@ class Evaluation(Expressions):
             _asks_capture(self.return_tests),
             self.yields_in_capture,
             self.yields_in_pool,
+            frozenset(self.many),
         )
 
     def _declared_return(self) -> Value:
@@ -264,7 +268,9 @@ class Evaluation(Expressions):
 
         emptied = _emptied(star)
         self.emptied |= emptied
+        self.loops.append(star.span)
         node = self.nodes(body)
+        self.loops.pop()
         self.emptied -= emptied
         self.env = _join(before, self.env)
         other = self.block(star.other)
@@ -280,7 +286,9 @@ class Evaluation(Expressions):
             inner = self.block(star.body)
             self.emit(b.Either(test, inner, b.Leaves("break", star.span), star.span))
 
+        self.loops.append(star.span)
         node = self.nodes(body)
+        self.loops.pop()
         self.env = _join(before, self.env)
         other = self.block(star.other)
         self.emit(b.Repeat(node, other, (), star.span, certain))
@@ -399,6 +407,9 @@ class Evaluation(Expressions):
                 held = self.value(base)
                 how = "clear" if (flow.dotted_text(base), flow.dotted_text(key)) in self.emptied else "pop"
                 self.touch(how, held.places, held.slot, span, held=held.types)
+                if how == "pop":
+                    element = held.element
+                    self.destroyed(element.types, element.places, span)
 
     def scope(self, scope: flow.Scope) -> None:
         """`with`: a capture, a context manager of the project, an object with `__enter__`, or nothing that matters."""
@@ -433,7 +444,7 @@ class Evaluation(Expressions):
             self.capture(value.context, scope)
             return
         last = self.out[-1] if self.out else None
-        if isinstance(last, b.Calls) and last.span == scope.context.span and self._is_manager(last):
+        if isinstance(last, b.Calls) and last.span == scope.context.span and self.is_manager(last):
             self.out.pop()
             if scope.target is not None:
                 self.bind(scope.target, value, scope.span)
@@ -472,6 +483,10 @@ class Evaluation(Expressions):
             return
         if scope.target is not None:
             self.bind(scope.target, value, scope.span)
+        if self.is_stack(value):
+            body = self.block(scope.body)
+            self.emit(b.Guarded(body, (), b.NOTHING, self.unwound(value, scope.context.span), scope.span))
+            return
         suppresses = isinstance(scope.context, flow.Call) and last_word(scope.context.callee) == "suppress"
         body = self.block(scope.body)
         if suppresses:
@@ -486,7 +501,7 @@ class Evaluation(Expressions):
             return b.NOTHING
         return self.nodes(lambda: self.call_functions((Bound(leave, value),), (), (), span))
 
-    def _is_manager(self, calls: b.Calls) -> bool:
+    def is_manager(self, calls: b.Calls) -> bool:
         functions = [self.all.build(key.partition("|")[0]) for key in calls.behaviors]
         return any(f is not None and self.project.functions[f.function].is_context_manager for f in functions)
 

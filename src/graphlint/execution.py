@@ -318,7 +318,7 @@ class Execution:
                     config = Config(moved[0], config.facts, (*config.trace, event._replace(effect=moved[1])))
                 result.append(config)
             return result
-        made = scope.behavior.function.endswith(".__init__") and bool(node.places) and node.places[0][0] == "$self"
+        made = _is_constructor(scope.behavior) and bool(node.places) and node.places[0][0] == "$self"
         event = Event(
             node, places, (), stack, scope.rebase_read(node.value_places), made, activations=scope.activations
         )
@@ -590,9 +590,7 @@ def visit(
             return
         match node:
             case b.Happens() | b.Touches():
-                made = (
-                    scope.behavior.function.endswith(".__init__") and bool(node.places) and node.places[0][0] == "$self"
-                )
+                made = _is_constructor(scope.behavior) and bool(node.places) and node.places[0][0] == "$self"
                 stack = (*scope.stack, scope.frame(node.span))
                 event = Event(node, scope.rebase(node.places), (), stack, guards=guards, branches=branches, loops=loops)
                 if isinstance(node, b.Touches):
@@ -650,6 +648,10 @@ def visit(
 
     walk(root.node, _Scope(root, {}, (), 0, is_root=True), (), (), ())
     return left >= 0
+
+
+def _is_constructor(behavior: Behavior) -> bool:
+    return behavior.function.endswith(".__init__") and not behavior.is_later
 
 
 def _is_none(config: Config, places: tuple[Place, ...]) -> bool:

@@ -10,6 +10,7 @@ from graphlint.calls import Calling
 from graphlint.flow import Expr
 from graphlint.frame import last_word
 from graphlint.lookups import unrolled
+from graphlint.rebasing import all_of
 from graphlint.source import Span
 from graphlint.values import (
     DEVICE,
@@ -54,8 +55,12 @@ class Expressions(Calling):
                     test = self.compare(op.removeprefix("not "), compared, expr.span)
                     return Value(test=negated(test) if op == "not in" else test, types=(Type("bool"),))
                 return Value(test=self.test(expr), types=(Type("bool"),))
-            case flow.Op(op="await" | "yield from", operands=operands):
+            case flow.Op(op="await", operands=operands):
                 return self.value(operands[0]) if operands else NOTHING_KNOWN
+            case flow.Op(op="yield from", operands=(operand,)):
+                given = self.value(operand)
+                self.yields.append(given.element)
+                return given
             case flow.Op(op="yield", operands=operands):
                 value = self.value(operands[0]) if operands else NOTHING_KNOWN
                 self.yields.append(value)
@@ -138,6 +143,7 @@ class Expressions(Calling):
         if node != b.NOTHING:
             self.emit(b.Repeat(node, b.NOTHING, iterable.places[:1], expr.span))
         element = union(values)
+        self.many.update(place[0] for place in all_of(element) if len(place) == 1 and place[0][0] == "@")
         kind = "iterator" if expr.kind == "generator" else expr.kind
         result = Value(
             ((f"@{expr.span.start}",),), (Type(kind, element.types),), each=element, tags=element.tags & {"captured"}

@@ -453,7 +453,8 @@ class _Lowering:
         for item in reversed(node.items):
             context, target = self.expression(item.context_expr), self.optional(item.optional_vars)
             if isinstance(target, flow.Name) and flow.last_name(context) in _STACKS:
-                body = flow.stacked(body, target.id)
+                handed = any(flow.last_name(call) == "pop_all" for call in flow.calls(body))
+                body = body if handed else flow.stacked(body, target.id)
             body = flow.Scope(context, target, body, span)
         out.append(body)
 

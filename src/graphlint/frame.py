@@ -7,7 +7,7 @@ The evaluation itself is in four layers over this one, each in a module of its o
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from graphlint import behavior as b
 from graphlint import flow
@@ -72,6 +72,10 @@ class Frame(ABC):
         self.return_tests: list[Test] = []
         self.yields_in_pool = False
         self.yields_in_capture = False
+        self.many: set[str] = set()
+        self.loops: list[Span] = []
+        self.deferred: dict[str, list[tuple[Node, Span]]] = {}
+        """By root of an exit stack's place, what it does at its end: nodes, and the spans that registered them."""
         self.lookups: list[Place] = []
         self.reads: set[Slot] = set()
         self.captured_reads: set[Slot] = set()
@@ -193,6 +197,7 @@ class Frame(ABC):
                 notes.tags.add("fresh")
             notes.types |= {t.name for t in flat(value.types)}
             self.keep(slot, value)
+            self.hand_over(value, slot)
         names = tuple(dict.fromkeys(t.name for t in flat(held)))
         if self.emitting and (how in ("drop", "clear") or (how == "write" and tags & {"none", "empty"})):
             self.destroyed(held, places, span)
@@ -207,12 +212,22 @@ class Frame(ABC):
             return value
         return Value(tuple(place[:-1] for place in value.places), (Type(owner),), tags=frozenset(("graph",)))
 
+    @abstractmethod
+    def hand_over(self, value: Value, slot: Slot) -> None:
+        """Note that an attribute keeps an exit stack from here on."""
+
+    @abstractmethod
+    def finalized(self, class_name: str, places: tuple[Place, ...], span: Span) -> Iterator[Node]:
+        """What the finalizers of an object do."""
+
     def destroyed(self, held: tuple[Type, ...], places: tuple[Place, ...], span: Span) -> None:
         """Run the destructors of what a place held, as if nothing else held it."""
         for t in held:
             method = self.project.method(t.name, "__del__")
             if method is not None:
                 self.call_functions((Bound(method, Value(places, (t,))),), (), (), span)
+            for node in self.finalized(t.name, places, span) if t.name in self.project.classes else ():
+                self.emit(node)
             if t.name in CONTAINERS:
                 self.destroyed(t.items, tuple((*place, ELEMENT) for place in places), span)
 
@@ -249,6 +264,8 @@ class Frame(ABC):
     @staticmethod
     def part(value: Value, index: int, span: Span) -> Value:
         """Item of a value that is unpacked."""
+        if value.each is not None and not any(t.name == "tuple" for t in value.types):
+            return value.each._replace(places=((f"@{span.start}.{index}",),))  # any is like the other, and itself
         types = tuple(t.items[index] for t in value.types if t.name == "tuple" and len(t.items) > index)
         types = tuple(t for t in types if t != UNKNOWN)
         tags = value.tags & {"captured", "stream"}

@@ -204,8 +204,8 @@ class Runs:
             self._callers = {}
             for root in self.analysis.behaviors.all():
                 calls = (node for node in root.nodes if isinstance(node, b.Calls))
-                for name in {key.partition("|")[0] for call in calls for key in call.behaviors} - {root.function}:
-                    if "|" not in root.key:
+                for name in {k.partition("|")[0] for call in calls for k in call.behaviors if not b.is_later(k)}:
+                    if "|" not in root.key and name != root.function:
                         self._callers.setdefault(name, []).append(root)
         return self._callers.get(function, [])
 

@@ -30,12 +30,13 @@ from graphlint.facts import MODULE
 from graphlint.flow import Expr
 from graphlint.project import FunctionEntry, Module, Project
 from graphlint.rebasing import kept_bound
-from graphlint.values import CONTAINERS, NOTHING_KNOWN, WIDEST, Bound, Symbol, Type, Value, union
+from graphlint.values import CONTAINERS, NOTHING_KNOWN, WIDEST, Bound, Symbol, Type, Value, is_vague, union
 from graphlint.vocabulary import Entry, Vocabulary
 
 _DEEPEST = 24
 """Deepest nesting of typing questions; past it nothing is known."""
 _MOST_CALLERS = 24
+_MOST_SUBCLASSES = 8
 HELD = frozenset(("tensor", "captured", "graph", "pool", "mempool"))
 """Tags that say what an attribute or a variable holds."""
 
@@ -89,6 +90,11 @@ class Knowledge(ABC):
         """Functions and their parameters that are given the identity of a stream."""
         self.capture_allocations: dict[str, Entry] = {}
         """Vocabulary entries, by name, whose call was seen or whose release is known, that allocate while capturing."""
+        self.registered: dict[Slot, dict[str, str | None]] = {}
+        """By attribute or variable that keeps an exit stack: keys of what it does at its end, with the name that each has
+        for the object."""
+        self.finalizers: dict[str, dict[str, str]] = {}
+        """By class, the same for what runs when an object of it goes."""
         self.closures: dict[str, Around] = {}
         """By nested function, the evaluation of the function that it was last seen in."""
         self.started: dict[str, dict[str, Value]] = {}
@@ -118,6 +124,10 @@ class Knowledge(ABC):
     @abstractmethod
     def built(self, key: str) -> Behavior | None:
         """The behavior of a key, if it is built."""
+
+    @abstractmethod
+    def put(self, behavior: Behavior) -> None:
+        """Add a behavior that is a part of another one, which runs later."""
 
     def at_module(self, module: Module) -> Callable[[Expr], Value]:
         """What tells the value of an expression at a module's own level."""
@@ -180,10 +190,29 @@ class Knowledge(ABC):
         return known
 
     def _field(self, class_name: str, name: str) -> Known:
+        known = self._assigned(self.project.mro(class_name), name)
+        if not (known.calls or known.symbol) and (not known.types or is_vague(known.types)):
+            later = tuple(self._descendants(class_name))  # what a base declares, its subclasses fill in
+            if any(self._speaks_of(each, name) for each in later):
+                given = self._assigned((*self.project.mro(class_name), *later), name)
+                known = given if given.types or given.calls or given.symbol else known
+        return known
+
+    def _descendants(self, class_name: str) -> Iterator[str]:
+        for each in self.project.subclasses.get(class_name, ())[:_MOST_SUBCLASSES]:
+            yield each
+            yield from self._descendants(each)
+
+    def _speaks_of(self, class_name: str, name: str) -> bool:
+        entry = self.project.classes.get(class_name)
+        return entry is not None and (name in entry.attributes or name in self.field_bindings(class_name))
+
+    def _assigned(self, classes: Sequence[str], name: str) -> Known:
+        """What classes and their methods give an attribute of an instance of the first."""
         found: list[Type] = []
         items: list[Type] = []
         values: list[tuple[Value, str]] = []
-        for each in self.project.mro(class_name):
+        for each in classes:
             entry = self.project.classes.get(each)
             if entry is None:
                 continue
@@ -194,7 +223,8 @@ class Knowledge(ABC):
                 if attribute.value is not None:
                     value = self.at_module(entry.module)(attribute.value)
                     found += value.types
-                    values.append((value, ""))
+                    if "none" not in value.tags:  # nothing yet
+                        values.append((value, ""))
                     self.note((each, name)).tags |= value.tags & HELD
             for function, expr, how in self.field_bindings(each).get(name, ()):
                 if how == "annotation":
@@ -427,6 +457,7 @@ class Knowledge(ABC):
         facts = function.facts
         word = facts.name
         if word == "__init__" and facts.owner is not None:
+            yield from self._from_subclasses(function)
             word = facts.owner.rpartition(".")[2]
         elif len(self.project.methods_named.get(word, ())) > 2:
             return
@@ -446,6 +477,16 @@ class Knowledge(ABC):
                     if symbol is not None and symbol.name not in (function.name, function.owner):
                         continue
                 yield caller, call
+
+    def _from_subclasses(self, constructor: FunctionEntry) -> Iterator[tuple[FunctionEntry, flow.Call]]:
+        """Calls of a constructor by those of subclasses: `super().__init__(...)`."""
+        for each in self.project.subclasses.get(constructor.owner or "", ())[:_MOST_SUBCLASSES]:
+            own = self.project.classes[each].methods.get("__init__")
+            caller = self.project.functions[own] if own is not None else None
+            for call in caller.calls if caller is not None else ():
+                if isinstance(call.callee, flow.Attr) and call.callee.name == "__init__":
+                    if flow.last_name(call.callee.base) == "super":
+                        yield caller, call
 
     def functions_with(self, word: str) -> list[FunctionEntry]:
         """Functions and module levels whose text has an identifier."""

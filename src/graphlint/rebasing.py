@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from graphlint.source import Span
-from graphlint.values import CONSTANTS, WIDEST, Bound, Place, Test, Value, excludes_capture, implies_capture, negated
+from graphlint.values import (
+    CONSTANTS,
+    ELEMENT,
+    WIDEST,
+    Bound,
+    Place,
+    Test,
+    Value,
+    excludes_capture,
+    implies_capture,
+    negated,
+)
 
 MOST_READ = 12
 """Most places that a value is said to be made of."""
@@ -72,13 +83,21 @@ def rebased(value: Value, bindings: Mapping[str, Value], span: Span, depth: int)
     reads = _rebased_reads(value.reads, bindings)
     fields = {name: rebased(each, bindings, span, depth + 1) for name, each in value.fields.items()}
     items = tuple(rebased(each, bindings, span, depth + 1) for each in value.items) if value.items is not None else None
-    each = rebased(value.each, bindings, span, depth + 1) if value.each is not None else None
+    each = rebased_element(value.each, bindings, span, depth + 1) if value.each is not None else None
     context: tuple[Value, Value] | None = None
     if value.context is not None:
         graph, pool = value.context
         context = (rebased(graph, bindings, span, depth + 1), rebased(pool, bindings, span, depth + 1))
     unique = tuple(dict.fromkeys(places))[:WIDEST]
     return value._replace(places=unique, fields=fields, items=items, test=test, each=each, reads=reads, context=context)
+
+
+def rebased_element(value: Value, bindings: Mapping[str, Value], span: Span, depth: int = 0) -> Value:
+    """Any item of what a callee gives, in the caller's terms: one that it made is an element of the call's result."""
+    made = tuple(
+        (*place, ELEMENT) if place[0].startswith(("@", "%")) and len(place) == 1 else place for place in value.places
+    )
+    return rebased(value._replace(places=made), bindings, span, depth)
 
 
 def _rebased_reads(reads: Iterable[Place], bindings: Mapping[str, Value]) -> frozenset[Place]:

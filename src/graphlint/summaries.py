@@ -365,7 +365,7 @@ class Analysis:
     def roots(self) -> Iterator[Behavior]:
         """Effectful functions as written: no variants for argument types, no module levels."""
         for key, each in self.effectful.items():
-            if "|" not in key and not key.endswith(MODULE):
+            if ("|" not in key or each.is_later) and not key.endswith(MODULE):
                 yield each
 
     def run(self, root: Behavior, start: str, monitor: object, **facts: bool) -> Outcome | None:

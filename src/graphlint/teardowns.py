@@ -131,6 +131,8 @@ def own_methods(analysis: Analysis, class_name: str, root: Root) -> tuple[Behavi
             if isinstance(node, b.Calls):
                 waiting += node.behaviors
                 for callee in node.behaviors:
+                    if b.is_later(callee):
+                        continue
                     name = callee.partition("|")[0].rpartition(".")[2]
                     own = analysis.project.method(class_name, name)
                     waiting += [own] if own is not None else []
