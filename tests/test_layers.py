@@ -21,7 +21,7 @@ LAYERS = """
     vocabulary | rule operators | project | sieve execution dependence assignments rebasing | knowledge | frame | lookups |
     deferred | calls |
     expressions | evaluate | summaries provenance |
-    engines keeping ownership readers teardowns stores | descents growth registries | typestate requests | pools |
+    engines keeping ownership readers teardowns stores combinations | descents growth registries | typestate requests | pools |
     registry suppress | cpp codemod | config native | files |
     report writing | check | explain fixing listing owners | regressions | validation | cli codemod_command | __main__
 """

@@ -27,8 +27,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from graphlint import codemod, flow
-from graphlint.dependence import CURRENT, Dependent, Ingredient, Look, Lossy, Put
+from graphlint.combinations import Combinations
+from graphlint.dependence import CURRENT, Dependent, Ingredient, Look, Lossy, Put, leaves
 from graphlint.edits import Applicability, Fix
+from graphlint.effects import Effect
 from graphlint.facts import MODULE, Param
 from graphlint.findings import Finding, Precision, Severity, Step, Suspect
 from graphlint.project import FunctionEntry, Project
@@ -36,6 +38,7 @@ from graphlint.registries import ASPECTS, Registries, missing, roots, text
 from graphlint.requests import Request, Requests
 from graphlint.source import Source, Span
 from graphlint.summaries import Analysis
+from graphlint.values import Place
 
 _TEST = "torch.cuda.is_current_stream_capturing"
 _DEVICE = "torch.cuda.device"
@@ -66,6 +69,7 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
     """Requests whose key lacks what size, dtype or device of the buffer depend on."""
     registries = Registries(analysis)
     asked = Requests(registries)
+    combinations = Combinations(analysis.behaviors)
     groups: dict[tuple[str, str, bool], list[Request]] = {}
     for registry in registries.all():
         for request in asked.of(registry):
@@ -77,15 +81,14 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
         requests.sort(key=lambda each: each.span)
         values = _Plan(asked, requests).values()
         for request in requests:
-            yield _suspect(registries, request, values)
+            yield _suspect(asked, combinations, request, values)
 
 
-def _suspect(registries: Registries, request: Request, values: Mapping[str, str]) -> Suspect:
-    project = registries.project
+def _suspect(asked: Requests, combinations: Combinations, request: Request, values: Mapping[str, str]) -> Suspect:
+    registries, project = asked.registries, asked.project
     entry = project.functions[request.function]
     source = entry.module.source
     lacks = {aspect for aspect in ASPECTS if request.missing[aspect]}
-    displaces = request.registry.displaces and not request.registry.single and lacks != {"device"}
     words = [text(each) for aspect in ASPECTS for each in sorted(_outermost_of(request.missing[aspect]), key=text)]
     name = request.arguments.get("name")
     place = _line(source, name.span if name is not None else request.span)
@@ -99,9 +102,93 @@ def _suspect(registries: Registries, request: Request, values: Mapping[str, str]
         request.span,
         tuple(_trace(registries, request)),
         {**values, "place": place, "missing": ", ".join(dict.fromkeys(words))},
-        Severity.ERROR if displaces else Severity.WARNING,
+        _severity(asked, combinations, request, lacks),
         _precision(registries, request, lacks),
     )
+
+
+def _severity(asked: Requests, combinations: Combinations, request: Request, lacks: set[str]) -> Severity:
+    """An error where a buffer gives way, a warning where one of another kind is handed out; a note where that is in doubt.
+
+    Where the files capture, what a request lacks has to be seen to differ between two requests of one process. That is in
+    doubt where no call in the files comes to the request; where its size is taken off a list that others fill, once for
+    each of them; where it grows with what its key and its test know, and lacks another dimension; and where nothing gives
+    way, unless the size is of a tensor that changes from call to call, or a capture is seen to ask.
+    """
+    registry = request.registry
+    analysis = asked.registries.analysis
+    displaces = registry.displaces and not registry.single and lacks != {"device"}
+    if not any(Effect.CAPTURE in kinds for kinds in analysis.kinds.values()):
+        return Severity.ERROR if displaces else Severity.WARNING
+    if not combinations.reaches(request.function, request.span) or _is_worked_off(asked.project, request):
+        return Severity.NOTE
+    if displaces and registry.fitted is not None:
+        lacking = asked.lacking(request)
+        if registry.outgrown and lacking.isdisjoint(registry.outgrown):
+            return Severity.NOTE  # that it grows is no matter of the key
+        displaces = not lacking.isdisjoint(registry.fitted)
+    if displaces:
+        return Severity.ERROR
+    functions = {request.function, registry.function, *(function for function, _ in request.calls)}
+    captured = any(key.partition("|")[0] in functions for key in analysis.captured)
+    return Severity.WARNING if lacks == {"device"} or captured or _changes(asked, request) else Severity.NOTE
+
+
+def _is_worked_off(project: Project, request: Request) -> bool:
+    """Whether the size is that of an item that the function takes out of a list as it goes."""
+    entry = project.functions[request.function]
+    bound: dict[str, list[flow.Expr]] = {}
+    for statement in flow.statements(entry.lowered.flow):
+        if isinstance(statement, flow.Bind) and isinstance(statement.target, flow.Name) and statement.value is not None:
+            bound.setdefault(statement.target.id, []).append(statement.value)
+    waiting = [each for each in (request.arguments.get("size"),) if each is not None]
+    seen: set[str] = set()
+    while waiting:
+        match expr := waiting.pop():
+            case flow.Name(id=name) if name not in seen:
+                seen.add(name)
+                waiting += bound.get(name, [])
+            case (
+                flow.Call(callee=flow.Attr(name="popleft"), args=()) | flow.Call(callee=flow.Attr(name="pop"), args=())
+            ):
+                return True
+            case flow.Call(callee=flow.Attr(name="pop"), args=(flow.Lit(value=int()),)):
+                return True
+            case _:
+                waiting += flow.subexpressions(expr)
+    return False
+
+
+def _changes(asked: Requests, request: Request) -> bool:
+    """Whether a size that is missing is of a tensor that a function is handed at each call.
+
+    Where a constructor asks too, it asks first: for what it was configured with.
+    """
+    if any(_is_of_tensor(asked, request.function, each, request.key) for each in leaves(request.missing["size"])):
+        return True
+    if request.called is not None:
+        return False
+    plain = {each[0][1:] for each in leaves(request.missing["size"]) if len(each) == 1}
+    sites = list(asked.calls(request.function)) if plain else []
+    return not any(caller.facts.name in _CONSTRUCTORS for caller, _ in sites) and any(
+        _is_of_tensor(asked, caller.name, each, frozenset())
+        for caller, given in sites
+        for name in plain & given.keys()
+        for each in leaves(given[name].sources)
+    )
+
+
+def _is_of_tensor(asked: Requests, function: str, source: Place, key: frozenset[Ingredient]) -> bool:
+    """Whether a place is a size of a tensor; not if the key holds another field of the record that the tensor is in."""
+    if "shape" not in source[1:] or not source[0].startswith("$"):
+        return False
+    entry = asked.project.functions[function]
+    param = next((each for each in entry.facts.params if f"${each.name}" == source[0]), None)
+    field = source[: source.index("shape", 1)]
+    if len(field) > 1:
+        is_self = entry.kind in ("method", "property") and param == entry.facts.params[0]
+        return not is_self and all(each[:1] != field[:1] or each[: len(field)] == field for each in leaves(key))
+    return param is None or param.annotation is None or flow.last_name(param.annotation) in ("", "Tensor")
 
 
 def _outermost_of(sources: frozenset[Ingredient]) -> Iterator[Ingredient]:

@@ -67,7 +67,7 @@ def lossy(text: str, of: frozenset[Ingredient], slots: frozenset[Slot] = frozens
     shallow: set[Ingredient] = set()
     for source in of:
         if isinstance(source, Lossy) and any(isinstance(each, Lossy) for each in source.of):
-            source = source._replace(of=frozenset(_leaves(source.of)))
+            source = source._replace(of=frozenset(leaves(source.of)))
         shallow.add(source)
     return frozenset((Lossy(text, bounded(shallow), slots),))
 
@@ -78,10 +78,11 @@ def bounded(sources: Iterable[Ingredient]) -> frozenset[Ingredient]:
     return result if len(result) <= _MOST else frozenset((UNKNOWN,))
 
 
-def _leaves(sources: Iterable[Ingredient]) -> Iterator[Ingredient]:
+def leaves(sources: Iterable[Ingredient]) -> Iterator[Place]:
+    """The places that sources are made from."""
     for source in sources:
         if isinstance(source, Lossy):
-            yield from _leaves(source.of)
+            yield from leaves(source.of)
         else:
             yield source
 

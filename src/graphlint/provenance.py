@@ -662,7 +662,7 @@ class _Reader:
 
     def computed(self, op: str, operands: tuple[Expr, ...], expr: Expr) -> Dependent:
         values = [self.value(operand) for operand in operands]
-        if op in ("await", "*", "pos", "yield", "yield from"):
+        if op in ("await", "*", "pos", "yield", "yield from") and len(values) < 2:  # `*` is unpacking, or a product
             return values[0] if values else NOTHING
         result = union(values)
         if op == "Slice":

@@ -62,6 +62,10 @@ class Registry:
     entry: Entry | None = None
     single: bool = False
     """The store has one place for one buffer."""
+    fitted: frozenset[str] | None = None
+    """Parameters that a hit is compared with before it gives way; None where that is not said by a test."""
+    outgrown: frozenset[str] = frozenset()
+    """Those of them that a hit has to be large enough for, not equal to."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -259,6 +263,8 @@ class Registries:
         if replacing:
             asks |= reading.accepted.get(slot, set())
         displaces = slot not in reading.retired and (bool(asks) or slot in reading.removes)
+        fitted = roots(source for ask in asks for source in ask.sources) if slot not in reading.removes else None
+        outgrown = roots(source for ask in asks if not ask.exact for source in ask.sources)
         kind = put.held.kind
         if slot[0] in self.project.classes and self.analysis.behaviors.is_shared(*slot) is None:
             kind = "module" if slot[0] in self.stores.classes else "instance"
@@ -294,7 +300,7 @@ class Registries:
         ]
         return Registry(
             entry.name, entry.name, key, needs, positional, receiver, displaces, reserve[0] if reserve else None, slot,
-            look.span if look is not None else put.span, making[0][1], None, single,
+            look.span if look is not None else put.span, making[0][1], None, single, fitted, outgrown,
         )  # fmt: skip
 
     def _is_name(self, entry: FunctionEntry, key: flow.Expr) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from graphlint import flow
 from graphlint.behavior import Slot
-from graphlint.dependence import NOTHING, Called, Dependent, Ingredient, Rebase, bindings
+from graphlint.dependence import NOTHING, Called, Dependent, Ingredient, Lossy, Rebase, bindings, leaves
 from graphlint.facts import MODULE
 from graphlint.project import FunctionEntry
 from graphlint.registries import ASPECTS, Registries, Registry, missing, roots
@@ -101,11 +101,13 @@ class Requests:
         self, sources: frozenset[Ingredient], step: Step, sites: Sequence[tuple[FunctionEntry, Called]]
     ) -> frozenset[Ingredient]:
         """Those sources that do not come from a parameter for which every caller gives a constant."""
-        return frozenset(
-            source
-            for source in sources
-            if not roots([source]) or any(self._varies(source, step, *site) for site in sites)
-        )
+
+        def varies(source: Ingredient) -> bool:
+            if isinstance(source, Lossy):  # what is made of the key and of constants is known with them
+                return not roots([source]) or any(varies(each) for each in missing(source.of, step.key))
+            return not roots([source]) or any(self._varies(source, step, *site) for site in sites)
+
+        return frozenset(filter(varies, sources))
 
     def _varies(self, source: Ingredient, step: Step, entry: FunctionEntry, called: Called) -> bool:
         """Whether a caller may give different things at different times."""
@@ -188,10 +190,26 @@ class Requests:
         """Calls of a function, anywhere in the project."""
         return self._sites(Step(Registry(function, function, frozenset(), {}), function, frozenset(), {}))
 
+    def lacking(self, request: Request) -> frozenset[str]:
+        """Parameters of the registry by which it is given what the key lacks."""
+        registry = request.registry
+        found = roots(each for aspect in ASPECTS for each in missing(registry.needs[aspect], registry.key))
+        if request.called is None or len(request.calls) != 1:
+            return found
+        given = self._given(Step(registry, registry.function or "", registry.key, registry.needs), request.called)
+        lacks = {each for aspect in ASPECTS for each in leaves(request.missing[aspect])}
+        return frozenset(
+            name for name in found if name not in given or not lacks.isdisjoint(leaves(given[name].sources))
+        )
+
+    def calls(self, function: str) -> Iterator[tuple[FunctionEntry, dict[str, Dependent]]]:
+        """Functions that call a function, and what they give by parameter."""
+        step = Step(Registry(function, function, frozenset(), {}), function, frozenset(), {})
+        return ((entry, self._given(step, called)) for entry, called in self._sites(step))
+
     def _never_reserved(self, entry: FunctionEntry, flag: str) -> bool:
         """Whether every caller leaves a flag off."""
-        step = Step(Registry(entry.name, entry.name, frozenset(), {}), entry.name, frozenset(), {})
-        flags = [self._given(step, called).get(flag, NOTHING) for _, called in self._sites(step)]
+        flags = [given.get(flag, NOTHING) for _, given in self.calls(entry.name)]
         return bool(flags) and all(each.literal in (False, None) for each in flags)
 
     def _arguments(self, step: Step, called: Called) -> Iterator[tuple[str, flow.Expr]]:
