@@ -10,7 +10,7 @@ import pytest
 
 from graphlint import check, registry
 from graphlint.config import Settings
-from graphlint.findings import Finding
+from graphlint.findings import Finding, Severity
 
 RULE = "captured-eviction"
 
@@ -326,3 +326,78 @@ def test_a_full_table_may_be_told_by_equality() -> None:
         return self.table[n]
     """
     assert reported(getter(body)) == ["self.table.pop(min(self.table))"]
+
+
+MEMO_OF_GRAPHS = """
+import functools
+import torch
+
+POOL = None
+
+class Runner:
+    def __init__(self, model, limit):
+        self.model = model
+        self.pool = torch.cuda.graph_pool_handle()
+
+        @functools.lru_cache(maxsize=limit)
+        def recorded(shape):
+            return self.record(shape)
+
+        self.recorded = recorded
+
+    def record(self, shape):
+        rows = torch.zeros(shape, device="cuda")
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self.pool):
+            out = self.model(rows)
+        return rows, out, graph
+
+    def run(self, x):
+        rows, out, graph = self.recorded(tuple(x.shape))
+        rows.copy_(x)
+        graph.replay()
+        return out.clone()
+"""
+
+
+def test_a_memo_of_graphs_of_one_pool_evicts_them_one_by_one() -> None:
+    (finding,) = find(MEMO_OF_GRAPHS)
+    assert finding.message.startswith("the cache of recorded evicts")
+    assert reported(MEMO_OF_GRAPHS) == ["@functools.lru_cache(maxsize=limit)"]
+    assert reported(MEMO_OF_GRAPHS.replace(", pool=self.pool", "")) == []
+    assert reported(MEMO_OF_GRAPHS.replace("maxsize=limit", "maxsize=None")) == []
+
+
+def test_a_memo_of_tensors_is_a_note_where_no_capture_is_seen_to_reach_it() -> None:
+    program = """
+    import functools
+    import torch
+
+    @functools.lru_cache
+    def mask(n):
+        return torch.ones(n, device="cuda")
+
+    def record(graph, step):
+        with torch.cuda.graph(graph):
+            step()
+    """
+    assert [each.severity for each in find(program)] == [Severity.NOTE]
+    assert [each.severity for each in find(program.replace("step()", "mask(4)"))] == [Severity.WARNING]
+
+
+PLANS = """
+import functools
+import cudnn
+
+@functools.{memo}
+def plan(shape, handle):
+    with cudnn.graph(handle) as (graph, _):
+        graph.matmul(graph.tensor(dim=shape), graph.tensor(dim=shape))
+    return graph
+"""
+
+
+def test_a_memo_of_plans_evicts_what_a_capture_launches() -> None:
+    assert reported(PLANS.replace("{memo}", "lru_cache(maxsize=128)")) == ["@functools.lru_cache(maxsize=128)"]
+    assert reported(PLANS.replace("{memo}", "cache")) == []
+    assert reported(PLANS.replace("{memo}", "lru_cache(maxsize=128)").replace("return graph", "return shape")) == []

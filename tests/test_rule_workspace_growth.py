@@ -675,3 +675,23 @@ def test_an_assertion_about_the_size_is_no_comparison_that_makes_it_grow(
                 self.meta.pad().sum()
     """
     assert bool(reported(program)) is is_reported
+
+
+CALLERS = """
+import torch
+
+def run(graph, out, workspace_buffer):
+    size = graph.get_workspace_size()
+    if workspace_buffer.numel() < size:
+        workspace_buffer.resize_(size)
+    graph.execute(out, workspace_buffer)
+"""
+
+
+def test_the_workspace_of_a_caller_is_not_the_callee_s_to_resize() -> None:
+    (finding,) = find(CALLERS)
+    assert finding.severity is Severity.WARNING
+    assert reported(CALLERS.replace("workspace_buffer", "out")) == []
+    own = "def step(graph, out):\n    run(graph, out, torch.empty(8, device='cuda'))\n"
+    assert reported(CALLERS + own) == []
+    assert len(find(CALLERS + own.replace("torch.empty(8, device='cuda')", "graph.scratch"))) == 1

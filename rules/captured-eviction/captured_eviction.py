@@ -20,12 +20,13 @@ from graphlint.behavior import Behavior
 from graphlint.edits import Applicability, Fix
 from graphlint.effects import Effect
 from graphlint.execution import Event, visit
-from graphlint.findings import Finding, Precision, Step, Suspect
+from graphlint.findings import Finding, Precision, Severity, Step, Suspect
 from graphlint.keeping import Runs, Store, asks_capture, read_by, related, stores
+from graphlint.project import FunctionEntry
 from graphlint.source import Span
-from graphlint.summaries import Analysis
+from graphlint.summaries import Analysis, Site
 from graphlint.typestate import place_text, step
-from graphlint.values import Place, Test, excludes_capture, implies_capture
+from graphlint.values import MEMO, Place, Test, excludes_capture, implies_capture
 
 _TEST = "torch.cuda.is_current_stream_capturing"
 _FEW = ("device", "device_index", "dtype", "stream")
@@ -66,6 +67,8 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
     for store in found:
         if store.is_memo and (memo := _memo(analysis, runs, store, captures=captures)) is not None:
             best.setdefault((memo.path, memo.at), memo)
+    for memo in _memos_of_launches(analysis, captures=captures):
+        best.setdefault((memo.path, memo.at), memo)
     yield from (best[place] for place in sorted(best))
 
 
@@ -112,8 +115,7 @@ def _share_pool(analysis: Analysis, eviction: Eviction) -> bool:
         function = analysis.project.functions[root.function]
         if owner not in (function.owner, f"mod:{function.module.name}"):
             continue
-        pools = (site.event.pool for site in analysis.sites(root) if site.effect is Effect.CAPTURE)
-        if any(len(place) > 1 for pool in pools for place in pool):
+        if any(map(_is_into_shared_pool, analysis.sites(root))):
             return True
     return False
 
@@ -221,16 +223,43 @@ def _memo(analysis: Analysis, runs: Runs, store: Store, *, captures: bool) -> Su
     if reached is not None and id(store) not in reached:
         return None
     captured = any(key.partition("|")[0] == store.function for key in analysis.captured)
+    text = entry.module.source.text(bound)
+    is_chosen = "(" in text and not text.endswith("()")  # a bound that nobody chose is wide: 128 entries
+    precision = Precision.HIGH if captured else Precision.MEDIUM if captures or is_chosen else Precision.LOW
+    kept = Step(entry.module.source.path, store.span, Effect.WS_ALLOC.value, "device memory is kept")
+    return _memo_suspect(entry, bound, kept, precision, Severity.NOTE if captures and not captured else None)
+
+
+def _memos_of_launches(analysis: Analysis, *, captures: bool) -> Iterator[Suspect]:
+    """Functions whose decorator keeps a bounded number of graphs of a shared pool, or of plans that a capture runs."""
+    for slot in analysis.behaviors.slots:
+        held = analysis.holds(slot) & {"graph", "plan"} if slot[1] == MEMO else None
+        entry = analysis.project.functions[slot[0].removeprefix("mod:")] if held else None
+        if held is None or entry is None or (bound := entry.memo_bound) is None:
+            continue
+        root = analysis.effectful.get(entry.name)
+        site = next(filter(_is_into_shared_pool, analysis.sites(root)), None) if root is not None else None
+        if "graph" in held and site is not None:
+            yield _memo_suspect(entry, bound, step(analysis, site.event, 0), Precision.MEDIUM, None)
+        elif "plan" in held:
+            kept = Step(entry.module.source.path, entry.facts.span, Effect.WS_ALLOC.value, "what a launch runs is kept")
+            captured = any(key.partition("|")[0] == entry.name for key in analysis.captured)
+            note = Severity.NOTE if captures and not captured else None
+            yield _memo_suspect(entry, bound, kept, Precision.HIGH if captured else Precision.MEDIUM, note)
+
+
+def _is_into_shared_pool(site: Site) -> bool:
+    return site.effect is Effect.CAPTURE and any(len(place) > 1 for place in site.event.pool)
+
+
+def _memo_suspect(
+    entry: FunctionEntry, bound: Span, kept: Step, precision: Precision, severity: Severity | None
+) -> Suspect:
     path = entry.module.source.path
     text = " ".join(entry.module.source.text(bound).split())[:60]
-    is_chosen = "(" in text and not text.endswith("()")  # a bound that nobody chose is wide: 128 entries
-    precision = Precision.HIGH if captured else Precision.LOW if captures or not is_chosen else Precision.MEDIUM
-    steps = (
-        Step(path, store.span, Effect.WS_ALLOC.value, "device memory is kept"),
-        Step(path, bound, Effect.WS_RELEASE.value, f"the oldest goes where there are too many: {text}"),
-    )
-    values = {"place": f"the cache of {store.function.rpartition('.')[2]}"}
-    return Suspect("captured-eviction", path, entry.facts.span, bound, steps, values, None, precision)
+    goes = Step(path, bound, Effect.WS_RELEASE.value, f"the oldest goes where there are too many: {text}")
+    values = {"place": f"the cache of {entry.facts.name.partition('@')[0]}"}
+    return Suspect("captured-eviction", path, entry.facts.span, bound, (kept, goes), values, severity, precision)
 
 
 # ------------------------------------------------------------------------------------------------------------------ fix

@@ -126,8 +126,10 @@ def _severity(growth: Growth, *, captures: bool) -> Severity | None:
     Most of these are asked for by eager code alone, or with one size for the life of the process: of those that were
     opened in six engines, 3 of 21 could be reached. To tell them apart takes somebody who knows the engine.
     """
-    if growth.how == "resize" or growth.is_captured:
+    if growth.is_captured or (growth.how == "resize" and not growth.by_name):
         return Severity.ERROR
+    if growth.how == "resize":
+        return None  # a caller's, by its name
     if captures and not growth.knows_captures and not (growth.is_read and growth.is_too_small):
         return Severity.NOTE
     return None

@@ -432,6 +432,8 @@ class Calling(Deferring):
             return Value(place, tags=frozenset(("tensor",)), fresh=(Origin(self.entry.name, span),))
         if made == "tensor":
             return self.tensor(args, keywords, span)
+        if made == "plan":
+            return Value(place, tags=frozenset(("plan",)))
         if made == "mempool":
             return Value(place, (Type(MEMPOOL),), tags=frozenset(("mempool",)))
         if entry.store is not None:

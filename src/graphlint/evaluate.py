@@ -36,6 +36,7 @@ from graphlint.values import (
     Test,
     Type,
     Value,
+    flat,
     implies_capture,
     union,
 )
@@ -198,9 +199,10 @@ class Evaluation(Expressions):
         """Keep what a function with a cache around it returns: for the process, a property for its object."""
         if not result.fresh and self.entry.memo and self._says_device_memory():
             result = result._replace(fresh=(Origin(self.entry.name, span),), tags=result.tags | {"tensor"})
-        if not (result.fresh or "pool" in result.tags) or not self.emitting:
-            return
         keeper = self.entry.memo
+        kept = result.fresh or result.tags & {"pool", "plan"} or (keeper == "function" and self._is_graph(result))
+        if not kept or not self.emitting:
+            return
         params = [param.name for param in self.entry.facts.params]
         if keeper == "property" and self.entry.owner is not None:
             place = self.remembered = (f"${params[0]}", self.entry.facts.name)
@@ -211,6 +213,11 @@ class Evaluation(Expressions):
             key = Value(items=tuple(self.env.get(name, NOTHING_KNOWN) for name in params))
             reads = frozenset((f"${name}",) for name in params)
             self.touch("add", (slot,), slot, span, result, key=key._replace(reads=reads))
+
+    def _is_graph(self, value: Value) -> bool:
+        """Whether a value is a graph, or holds one among its items."""
+        types = (self.vocabulary.canonical(t.name) for t in flat(value.types))
+        return "graph" in value.tags or GRAPH in types or any(map(self._is_graph, value.items or ()))
 
     def _says_device_memory(self) -> bool:
         """Whether a function is declared to return a tensor, and has to do with a device."""

@@ -183,6 +183,7 @@ class Frame(ABC):
             "pool",
             "mempool",
             "minted",
+            "plan",
         }
         if self.emitting and how == "add" and value.types and len(places) == 1 and len(places[0]) == 1:
             root = places[0][0]
@@ -268,7 +269,7 @@ class Frame(ABC):
             return value.each._replace(places=((f"@{span.start}.{index}",),))  # any is like the other, and itself
         types = tuple(t.items[index] for t in value.types if t.name == "tuple" and len(t.items) > index)
         types = tuple(t for t in types if t != UNKNOWN)
-        tags = value.tags & {"captured", "stream"}
+        tags = value.tags & {"captured", "stream", "plan"}
         reads = frozenset(sources(value))
         kept = tuple((*place, str(index)) for place in value.places if ELEMENT in place)
         places = kept or ((f"@{span.start}.{index}",),)

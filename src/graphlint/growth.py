@@ -343,8 +343,12 @@ def growths(analysis: Analysis, stores: tuple[Store, ...], runs: Runs) -> Iterat
             node = event.node
             if isinstance(node, b.Happens) and node.effect is Effect.WS_REPLACE and event.places:
                 growth = Growth(analysis, root, event, event.places[0], "resize")
-                if growth.comparisons and _is_long_lived(analysis, runs, growth):
+                if not growth.comparisons:
+                    continue
+                if _is_long_lived(analysis, runs, growth):
                     yield growth
+                elif _is_of_caller(analysis, runs, growth):
+                    yield Growth(analysis, root, event, event.places[0], "resize", by_name=True)
 
 
 def _decided_by_callers(analysis: Analysis, store: Store, runs: Runs) -> Iterator[Growth]:
@@ -400,6 +404,22 @@ def _is_long_lived(analysis: Analysis, runs: Runs, growth: Growth, depth: int = 
                     if given[0].startswith(_SHARED) or (len(given) > 1 and given[0] == f"${caller.receiver}"):
                         return True
     return False
+
+
+def _is_of_caller(analysis: Analysis, runs: Runs, growth: Growth) -> bool:
+    """Whether it is scratch memory, by its name, that a function is passed, and no caller that is seen made it itself."""
+    parameter = growth.place[0].removeprefix("$")
+    is_parameter = len(growth.place) == 1 and parameter != growth.place[0]
+    if not is_parameter or not analysis.vocabulary.names.is_scratch(parameter):
+        return False
+    given = [
+        place[0] in caller.given
+        for caller in runs.callers(growth.root.function)
+        for node in caller.nodes
+        if isinstance(node, b.Calls) and any(key.partition("|")[0] == growth.root.function for key in node.behaviors)
+        for place in dict(node.bindings).get(parameter, ())
+    ]
+    return not given or not all(given)
 
 
 def _operators(test: Test) -> Iterator[str]:

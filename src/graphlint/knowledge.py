@@ -37,7 +37,7 @@ _DEEPEST = 24
 """Deepest nesting of typing questions; past it nothing is known."""
 _MOST_CALLERS = 24
 _MOST_SUBCLASSES = 8
-HELD = frozenset(("tensor", "captured", "graph", "pool", "mempool"))
+HELD = frozenset(("tensor", "captured", "graph", "pool", "mempool", "plan"))
 """Tags that say what an attribute or a variable holds."""
 
 

@@ -14,7 +14,8 @@ Format of a file (unknown keys are errors, with file and row):
     [[effect]]
     call = "torch.cuda.empty_cache"    a dotted name; `calls = [...]` for several, `with =` for a context manager
     does = "erase"                     an effect of graphlint.effects; or `makes =`
-                                       tensor | memory | pool | mempool | graph | module:NAME | type:NAME
+                                       tensor | memory | pool | mempool | graph | plan (compiled kernels and what they
+                                       run with) | module:NAME | type:NAME
     of = "self"                        what it is about: self | result | process | argN | a keyword's name
     pool = "pool"                      capture only: the parameter that names the pool, and its position
     while = "capturing"                the effect happens only while a stream is captured
@@ -54,7 +55,7 @@ from graphlint.declarations import Document, ListOf, MapOf, OneOf, Table
 from graphlint.effects import Effect
 
 _PARTS = ("name", "shape", "dtype", "device", "reserve")
-_KINDS = ("tensor", "memory", "pool", "mempool", "graph")
+_KINDS = ("tensor", "memory", "pool", "mempool", "graph", "plan")
 _PREFIXES = ("module:", "type:")
 
 
