@@ -11,7 +11,7 @@ import pytest
 from graphlint import check, fixing, registry
 from graphlint.config import Settings
 from graphlint.edits import Applicability
-from graphlint.findings import Finding, Precision
+from graphlint.findings import Finding, Precision, Severity
 
 RULE = "orphan-graphs"
 
@@ -648,3 +648,25 @@ def test_the_gate_asks_for_what_is_there() -> None:
 def test_there_is_no_fix_where_nothing_releases_them_or_a_flag_decides(text: str) -> None:
     assert len(find(text)) == 1
     assert fixed(text) == ""
+
+
+IDLE = """
+class Worker:
+    def __init__(self, body, log):
+        self.log = log
+        self.steps = Steps(body)
+
+    def shutdown(self):
+        self.log.close()
+"""
+
+
+def test_a_teardown_that_ends_other_parts_alone_is_a_note() -> None:
+    (finding,) = find(HEAD + IDLE)
+    assert finding.severity is Severity.NOTE
+    assert finding.message.startswith("shutdown() leaves the graphs of self.steps alive")
+    assert reported(HEAD + IDLE) == [("def shutdown(self):", "self.steps")]
+    assert reported(HEAD + IDLE + "        self.steps.release()\n") == []
+    assert reported(HEAD + IDLE + "        stop(self.steps)\n") == []
+    assert reported(HEAD + IDLE.replace("self.log.close()", "self.log.info('over')")) == []
+    assert reported(HEAD + IDLE.replace("Steps(body)", "body")) == []

@@ -15,16 +15,17 @@ A suspect's values:
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from graphlint import behavior as b
 from graphlint import flow
+from graphlint.behavior import Behavior
 from graphlint.edits import Applicability, Fix
 from graphlint.effects import Effect
 from graphlint.execution import Branch, Event
-from graphlint.findings import MAX_STEPS, Precision, Step, Suspect
+from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
 from graphlint.ownership import Holding, holdings, keepers
 from graphlint.project import FunctionEntry
 from graphlint.readers import holds_class
@@ -35,6 +36,7 @@ from graphlint.teardowns import (
     Root,
     attributes_in,
     deaths,
+    is_final,
     is_teardown,
     mentions,
     own_methods,
@@ -76,7 +78,11 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
     """Graphs that a teardown of their owner leaves alive, each reported where the teardown fails to reach them."""
     gates = tuple(_gates(analysis))
     best: dict[tuple[str, Span, str], Suspect] = {}
-    for suspect in (*(_gate_suspect(analysis, gate) for gate in gates), *_missed(analysis, gates)):
+    for suspect in (
+        *(_gate_suspect(analysis, gate) for gate in gates),
+        *_missed(analysis, gates),
+        *_idle(analysis, gates),
+    ):
         best.setdefault((suspect.path, suspect.at, suspect.values["place"]), suspect)
     yield from (best[key] for key in sorted(best))
 
@@ -97,18 +103,65 @@ def _missed(analysis: Analysis, gates: Sequence[_Gate]) -> Iterator[Suspect]:
         if mentioned.itself:
             continue
         ended = [death for root in roots for death in deaths(analysis, root)]
-        gated = {
-            attribute
-            for gate in gates
-            if gate.function.name in {method.function for method in methods.values()}
-            for attribute in gate.attributes
-        }
+        gated = _gated(gates, methods.values())
         for holding in held:
             if holding.name in mentioned.attributes | gated | outside or _is_registered(analysis, name, holding.name):
                 continue
             suspect = _judge(analysis, name, roots, holding, held, ended)
             if suspect is not None and not _exits_with_process(analysis, name):
                 yield suspect
+
+
+def _gated(gates: Sequence[_Gate], methods: Iterable[Behavior]) -> frozenset[str]:
+    """Attributes that some methods ask for a method that is not there: what is missed so is reported at the gate."""
+    functions = {method.function for method in methods}
+    return frozenset(name for gate in gates if gate.function.name in functions for name in gate.attributes)
+
+
+def _idle(analysis: Analysis, gates: Sequence[_Gate]) -> Iterator[Suspect]:
+    """Teardowns that take other parts of their object down, and come to nothing that holds or releases device memory.
+
+    Notes: such a class may leave its graphs to whoever made it.
+    """
+    families = teardowns(analysis)
+    for name, entry in analysis.project.classes.items():
+        if "graph" not in analysis.owns(name) or name in families:
+            continue
+        for method in entry.methods.values():
+            function = analysis.project.functions[method]
+            root = _closing(analysis, function)
+            if root is None or _exits_with_process(analysis, name):
+                continue
+            methods = own_methods(analysis, name, root)
+            mentioned = mentions(analysis, methods)
+            left = mentioned.attributes | _gated(gates, methods)
+            for holding in () if mentioned.itself else holdings(analysis, name):
+                if holding.is_made and holding.name not in left and holding.classes:
+                    missed = keepers(analysis, holding)
+                    if missed:
+                        yield replace(
+                            _orphan(analysis, name, root, holding, missed, ()),
+                            severity=Severity.NOTE,
+                            precision=Precision.MEDIUM,
+                        )
+
+
+def _closing(analysis: Analysis, function: FunctionEntry) -> Root | None:
+    """A method that takes its object down for good, and calls a teardown of something that the object holds."""
+    if function.kind != "method" or not is_final(function.facts.name):
+        return None
+    built = analysis.behaviors.built(function.name)
+    me = function.facts.params[0].name if function.facts.params else ""
+    ends = any(
+        isinstance(call.callee, flow.Attr)
+        and is_final(call.callee.name)
+        and any(
+            len(place) > 1 and place[0] == f"${me}"
+            for place in analysis.behaviors.typed(function, call.callee.base).places
+        )
+        for call in function.calls
+    )
+    return Root(built, function, is_whole=True, is_general=True) if built is not None and ends else None
 
 
 def _judge(

@@ -72,6 +72,11 @@ def is_teardown(name: str) -> bool:
     return not (_WHOLE | _PARTIAL).isdisjoint(words) and "capture" not in words  # else it ends one that fails
 
 
+def is_final(name: str) -> bool:
+    """Whether a function's name says that it takes something down for good, and all of it."""
+    return not _WHOLE.isdisjoint(words_in(name)) and _is_general(name)
+
+
 def teardowns(analysis: Analysis) -> Mapping[str, tuple[Root, ...]]:
     """Classes, and the methods that take their instances down and release something there; inherited ones included."""
     found: dict[str, list[Root]] = {}
