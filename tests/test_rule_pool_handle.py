@@ -165,8 +165,23 @@ SHARED = """
 
 def test_a_handle_of_the_class_outlives_graphs_of_its_objects(tmp_path: Path) -> None:
     findings = found(tmp_path, SHARED.format(keep="self.graphs[key] = graph"))
-    assert [each.severity for each in findings] == [Severity.WARNING]
+    assert [each.severity for each in findings] == [Severity.NOTE]
     assert [each.effect for each in findings[0].trace][:2] == ["kept", "pool_store"]
+
+
+@pytest.mark.parametrize(("statement", "severity"), [("None", Severity.WARNING), ("Runner()", Severity.NOTE)])
+def test_objects_that_are_dropped_take_their_graphs_along(tmp_path: Path, statement: str, severity: Severity) -> None:
+    program = f"""
+{SHARED.format(keep="self.graphs[key] = graph")}
+
+    class Engine:
+        def __init__(self):
+            self.runner = Runner()
+
+        def stop(self):
+            self.runner = {statement}
+"""
+    assert [each.severity for each in found(tmp_path, program)] == [severity]
 
 
 def test_graphs_of_the_class_live_as_long_as_its_handle(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from graphlint.effects import Effect
 from graphlint.execution import Config, Event, Execution, ExhaustedError, Frame, atoms
 from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
 from graphlint.learned import NOTHING_LEARNED
+from graphlint.readers import is_drop, owners
 from graphlint.rule import Rule
 from graphlint.source import Span
 from graphlint.summaries import Analysis
@@ -372,8 +373,25 @@ def _store_suspect(analysis: Analysis, rule: Rule, store: Store) -> Suspect:
     steps = list(_declared(analysis, store.slot))
     steps.append(step(analysis, store.write._replace(effect=Effect.POOL_STORE), 0))
     steps += [step(analysis, each, len(each.stack) - 1) for each in (*store.captures[:2], *store.deaths[:2])]
-    sure = (None, None) if store.deaths else (Severity.WARNING, Precision.MEDIUM)
-    return Suspect(rule.name, source.path, function.facts.span, frame.span, tuple(steps), values, *sure)
+    if store.deaths:
+        return Suspect(rule.name, source.path, function.facts.span, frame.span, tuple(steps), values)
+    # graphs that die with their objects alone: whether these go before the process does, nobody may ever say
+    severity = Severity.WARNING if _are_given_up(analysis, store) else Severity.NOTE
+    return Suspect(
+        rule.name, source.path, function.facts.span, frame.span, tuple(steps), values, severity, Precision.MEDIUM
+    )
+
+
+def _are_given_up(analysis: Analysis, store: Store) -> bool:
+    """Whether somebody drops an object whose graphs were captured into a shared pool."""
+    mine = {analysis.project.functions[event.stack[0].function].owner for event in store.captures}
+    return any(
+        site.effect is Effect.GRAPH_DEATH
+        and is_drop(analysis, site)
+        and any(not mine.isdisjoint(analysis.project.mro(each)) for each in owners(analysis, site))
+        for root in analysis.roots()
+        for site in analysis.sites(root)
+    )
 
 
 def _known(analysis: Analysis, slot: Slot | None) -> dict[str, str]:
