@@ -952,3 +952,94 @@ def test_a_parameter_named_stream_is_one_unless_it_is_a_text(annotation: str, is
     """
     Path("m.py").write_text(textwrap.dedent(program))
     assert bool(check.check(["."], Settings(), registry.select((RULE,))).findings) is is_stream
+
+
+# ------------------------------------------------------------------------------------------------------ what is in doubt
+
+
+def severities(folder: Path, text: str) -> list[Severity]:
+    folder.mkdir(exist_ok=True)
+    (folder / "m.py").write_text(textwrap.dedent(text).lstrip("\n"))
+    return [each.severity for each in check.check([str(folder)], Settings(), registry.select((RULE,))).findings]
+
+
+LENT = """
+    import torch
+
+
+    class Weights:
+        def __init__(self, source):
+            self.source = source
+            self.loaded = None
+            self.ready = None
+
+        def give(self):
+            if torch.cuda.is_current_stream_capturing():
+                if self.ready is not None:
+                    self.loaded = torch.empty_like(self.source, device="cuda")
+                    self.ready = None
+            return self.loaded
+
+        def let_go(self):
+            self.loaded = {given}
+            self.ready = None
+
+
+    def hook(index, layer, weights):
+        def end():
+            {end}
+
+        run(layer, end, lambda: weights[index].give())
+"""
+LETTING = {
+    "by everybody who asks": ("weights[index].let_go()", "None", "", Severity.NOTE),
+    "of another object": ("weights[index + 1].let_go()", "None", "", Severity.ERROR),
+    "by nobody": ("pass", "None", "", Severity.ERROR),
+    "for other memory": ("weights[index].let_go()", "torch.zeros(8, device='cuda')", "", Severity.ERROR),
+    "by one of two": (
+        "weights[index].let_go()",
+        "None",
+        "    def first(weights):\n        return weights[0].give()\n",
+        Severity.ERROR,
+    ),
+}
+
+
+@pytest.mark.parametrize(("end", "given", "more", "expected"), LETTING.values(), ids=list(LETTING))
+def test_what_everybody_lets_go_at_once_is_a_note(
+    tmp_path: Path, end: str, given: str, more: str, expected: Severity
+) -> None:
+    program = LENT.replace("{end}", end).replace("{given}", given) + "\n\n" + more
+    assert severities(tmp_path / "program", program) == [expected]
+
+
+BY_STREAM = """
+    import torch
+
+    TABLE = {}
+
+
+    def scratch(n):
+        key = (n, torch.cuda.current_stream().cuda_stream)
+        if key not in TABLE:
+            TABLE[key] = torch.empty(n, device="cuda")
+        return TABLE[key]
+"""
+CAPTURES = {
+    "none": ("", Severity.WARNING),
+    "of it": (
+        "graph = torch.cuda.CUDAGraph()\n\n\ndef record():\n    with torch.cuda.graph(graph):\n        scratch(8)\n",
+        Severity.WARNING,
+    ),
+    "of something": (
+        "graph = torch.cuda.CUDAGraph()\n\n\ndef record(step):\n    with torch.cuda.graph(graph):\n        step()\n",
+        Severity.NOTE,
+    ),
+}
+
+
+@pytest.mark.parametrize(("capture", "expected"), CAPTURES.values(), ids=list(CAPTURES))
+def test_a_table_by_stream_that_no_capture_is_seen_to_come_to_is_a_note(
+    tmp_path: Path, capture: str, expected: Severity
+) -> None:
+    assert severities(tmp_path / "program", textwrap.dedent(BY_STREAM) + "\n\n" + capture) == [expected]

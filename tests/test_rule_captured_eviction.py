@@ -401,3 +401,50 @@ def test_a_memo_of_plans_evicts_what_a_capture_launches() -> None:
     assert reported(PLANS.replace("{memo}", "lru_cache(maxsize=128)")) == ["@functools.lru_cache(maxsize=128)"]
     assert reported(PLANS.replace("{memo}", "cache")) == []
     assert reported(PLANS.replace("{memo}", "lru_cache(maxsize=128)").replace("return graph", "return shape")) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("torch.cuda.CUDAGraph", Severity.WARNING), ("SplitCUDAGraph", Severity.NOTE)],
+    ids=["graphs", "what is named after graphs"],
+)
+def test_graphs_that_are_known_by_their_names_alone_are_a_note(kind: str, expected: Severity) -> None:
+    program = f"""
+        from collections import OrderedDict
+        from dataclasses import dataclass
+
+        import torch
+
+        from elsewhere import split_capture
+
+
+        class SplitCUDAGraph:
+            def __init__(self):
+                self.parts = []
+
+
+        @dataclass
+        class Entry:
+            graph: {kind}
+            output: torch.Tensor
+
+
+        class Wrapper:
+            def __init__(self, model, limit):
+                self.model = model
+                self.limit = limit
+                self.entries: OrderedDict[tuple, Entry] = OrderedDict()
+                self.pool = None
+
+            def record(self, key, x):
+                if self.pool is None:
+                    self.pool = torch.cuda.graph_pool_handle()
+                output = torch.zeros_like(x)
+                graph = {kind}()
+                with {"torch.cuda.graph" if "torch" in kind else "split_capture"}(graph, pool=self.pool):
+                    output.copy_(self.model(x))
+                while len(self.entries) > self.limit:
+                    self.entries.popitem(last=False)
+                self.entries[key] = Entry(graph, output)
+    """
+    assert [each.severity for each in find(program)] == [expected]

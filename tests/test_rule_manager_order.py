@@ -11,7 +11,7 @@ import pytest
 from graphlint import check, fixing, registry
 from graphlint.config import Settings
 from graphlint.edits import Applicability
-from graphlint.findings import Finding, Precision
+from graphlint.findings import Finding, Precision, Severity
 
 RULE = "manager-order"
 
@@ -437,3 +437,47 @@ def test_a_drop_makes_the_fix_unsafe() -> None:
     assert found.fix is not None
     assert found.fix.applicability is Applicability.UNSAFE
     assert body(fixed(text, unsafe=True)) == ["del self.steps", "self.blocks.free()"]
+
+
+@pytest.mark.parametrize(
+    ("test", "expected"),
+    [
+        ("if self.closed:", Severity.WARNING),
+        ("if platform.is_rocm():", Severity.NOTE),
+        ("if torch.cuda.is_available():", Severity.WARNING),
+    ],
+)
+def test_what_names_alone_relate_on_one_platform_is_a_note(test: str, expected: Severity) -> None:
+    program = f"""
+import torch
+
+import platform
+
+
+class Runner:
+    def __init__(self, blocks):
+        self.kv_caches = [torch.zeros(blocks, device="cuda")]
+        self.closed = True
+        self.graphs = {{}}
+
+    def capture(self, n, step):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            step(n)
+        self.graphs[n] = graph
+
+    def free_caches(self):
+        self.kv_caches.clear()
+
+
+class Worker:
+    def __init__(self, blocks):
+        self.runner = Runner(blocks)
+        self.closed = True
+
+    def shutdown(self):
+        self.runner.kv_caches.clear()
+        {test}
+            self.runner.graphs.clear()
+"""
+    assert [each.severity for each in find(program)] == [expected]

@@ -20,6 +20,7 @@ from graphlint import codemod, flow
 from graphlint.edits import Applicability, Edit, Fix
 from graphlint.effects import Effect
 from graphlint.execution import Event
+from graphlint.facts import MODULE
 from graphlint.findings import MAX_STEPS, Finding, Precision, Severity, Step, Suspect
 from graphlint.keeping import Runs, Store, asks_capture, is_miss, own_test, read_by, related, stores
 from graphlint.source import Span
@@ -73,13 +74,21 @@ def _inside_captures(analysis: Analysis, runs: Runs, found: tuple[Store, ...]) -
 
 
 def _by_stream(analysis: Analysis, runs: Runs, found: tuple[Store, ...]) -> Iterator[Suspect]:
-    """Misses of a table that has an entry for each stream: the stream of a capture has none."""
+    """Misses of a table that has an entry for each stream: the stream of a capture has none.
+
+    Where the files capture, and none of their captures is seen to come to the table, that is a note: whoever captures may
+    run everything on the stream of the capture first, and then there is an entry.
+    """
+    captures = any(Effect.CAPTURE in kinds for kinds in analysis.kinds.values())
+    captured = {key.partition("|")[0] for key in analysis.captured}
     for store in found:
         if not _names_stream(analysis, store) or not is_miss(analysis, store) or store.event.in_constructor:
             continue
         reached = runs.reached(store.root, capturing=True)
         if reached is None or (id(store) in reached and runs.survives(store.root, store, capturing=True)):
-            yield _suspect(analysis, store, Severity.WARNING, (), Precision.MEDIUM)
+            asks = any(isinstance(node, b.Either) and asks_capture(node.test) for node in store.root.nodes)
+            shown = not captures or store.function in captured or asks
+            yield _suspect(analysis, store, Severity.WARNING if shown else Severity.NOTE, (), Precision.MEDIUM)
 
 
 def _behind_tests(analysis: Analysis, runs: Runs, found: tuple[Store, ...]) -> Iterator[Suspect]:
@@ -98,7 +107,50 @@ def _behind_tests(analysis: Analysis, runs: Runs, found: tuple[Store, ...]) -> I
         inside = runs.reached(store.root, capturing=True)
         outside = runs.reached(store.root, capturing=False)
         if inside is not None and outside is not None and id(store) in inside and id(store) not in outside:
-            yield _suspect(analysis, store, Severity.ERROR, ())
+            yield _suspect(analysis, store, Severity.NOTE if _is_let_go(analysis, store) else Severity.ERROR, ())
+
+
+def _is_let_go(analysis: Analysis, store: Store) -> bool:
+    """Whether everybody who asks an object for the memory lets it go again at once: it is gone before the capture ends.
+
+    That is so where the function that asks also calls a method of the very same object which empties the attribute.
+    """
+    entry = analysis.project.functions[store.function]
+    place = store.event.places[0]
+    if entry.owner is None or len(place) != 2 or place[0] != f"${store.root.receiver}":
+        return False
+    givers = _emptying(analysis, entry.owner, store.node.slot) - {entry.facts.name}
+    asked = _receivers(analysis, entry.facts.name)
+    given = {(owner, text) for name in givers for owner, text in _receivers(analysis, name)}
+    return bool(asked) and asked <= given
+
+
+def _emptying(analysis: Analysis, owner: str, slot: b.Slot | None) -> set[str]:
+    """Methods of a class that set an attribute to None, whatever happens, and put nothing else there."""
+    found: set[str] = set()
+    for each in analysis.project.mro(owner):
+        entry = analysis.project.classes.get(each)
+        for name, function in entry.methods.items() if entry is not None else ():
+            built = analysis.behaviors.built(function)
+            nodes = built.nodes if built is not None and name != "__init__" else ()
+            touched = [node for node in nodes if isinstance(node, b.Touches) and node.slot == slot]
+            writes = [node for node in touched if node.how in ("write", "drop")]
+            if writes and all(node.how == "drop" or node.tags == {"none"} for node in writes):
+                found.add(name)
+    return found
+
+
+def _receivers(analysis: Analysis, method: str) -> set[tuple[str, str]]:
+    """Functions that call a method of this name, those in them included, each with the text of the object."""
+    found: set[tuple[str, str]] = set()
+    for entry in analysis.behaviors.functions_with(method):
+        if entry.parent is not None and not entry.parent.endswith(MODULE):
+            continue
+        nested = (each.flow for each in entry.lowered.nested if each.flow is not None)
+        for call in (each for body in (entry.lowered.flow, *nested) for each in flow.calls(body)):
+            if isinstance(call.callee, flow.Attr) and call.callee.name == method:
+                found.add((entry.name, "".join(entry.module.source.text(call.callee.base.span).split())))
+    return found
 
 
 def _is_record(analysis: Analysis, store: Store, event: Event) -> bool:

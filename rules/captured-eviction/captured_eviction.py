@@ -12,7 +12,7 @@ A suspect's values:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphlint import behavior as b
 from graphlint import codemod
@@ -58,6 +58,8 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
     for eviction in _evictions(analysis):
         if _share_pool(analysis, eviction):
             suspect = _suspect(analysis, eviction, Precision.MEDIUM)
+            if "graph" not in analysis.holds(eviction.slot):
+                suspect = replace(suspect, severity=Severity.NOTE)  # names alone say that these are graphs
         else:
             mine = [store for store in found if store.node.slot == eviction.slot and store.node.how == "add"]
             if not mine or _is_spared(analysis, eviction) or all(_is_bypassed(analysis, each) for each in mine):

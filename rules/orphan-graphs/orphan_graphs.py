@@ -27,6 +27,7 @@ from graphlint.effects import Effect
 from graphlint.execution import Branch, Event
 from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
 from graphlint.ownership import Holding, holdings, keepers
+from graphlint.platforms import alternatives, platform_words
 from graphlint.project import FunctionEntry
 from graphlint.readers import holds_class
 from graphlint.source import Span
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from graphlint.codemod import Module, Modules, Rewrite, Tree, Unit, cst
     from graphlint.findings import Finding
 
-_PLATFORMS = frozenset(("amd", "cuda", "gaudi", "hip", "hpu", "musa", "npu", "nvidia", "rocm", "xpu"))
 _SHARED = ("class:", "mod:")
 _MAPPINGS = frozenset(("dict", "OrderedDict", "defaultdict"))
 _WAITS = frozenset(("barrier", "debug", "drain", "info", "join", "set", "synchronize", "wait", "warning"))
@@ -373,7 +373,7 @@ def _common_branches(analysis: Analysis, reaching: Sequence[Death]) -> Iterator[
         if not all(_same(branch, each) for each in others):
             continue
         test = _test(analysis.project.functions[branch.frame.function], branch.frame.span)
-        words = frozenset(_platform_words(test)) if test is not None else frozenset()
+        words = frozenset(platform_words(test)) if test is not None else frozenset()
         if words:
             yield branch, words
 
@@ -385,40 +385,16 @@ def _same(branch: Branch, death: Death) -> bool:
     )
 
 
-def _platform_words(test: flow.Expr) -> Iterator[str]:
-    """Vendors and their stacks that a test names, where it is one of the platform."""
-    waiting = [test]
-    while waiting:
-        part = waiting.pop()
-        name = part.name if isinstance(part, flow.Attr) else part.id if isinstance(part, flow.Name) else ""
-        if isinstance(part, flow.Lit) and isinstance(part.value, str):
-            name = part.value if part.value != "cuda" else ""  # what ROCm calls its devices too
-        words = frozenset(words_in(name))
-        if "graph" not in words and "available" not in words:
-            yield from words & _PLATFORMS
-        if not isinstance(part, flow.Attr):
-            waiting += flow.subexpressions(part)
-        elif isinstance(part.base, flow.Call):
-            waiting.append(part.base)
-
-
 def _is_made_under(holding: Holding, words: frozenset[str]) -> bool:
     """Whether the graphs are made under a test of the same platform, so that there are none elsewhere."""
-    for alternative in _alternatives(holding.function.lowered.flow):
-        if alternative.span.contains(holding.span) and words & frozenset(_platform_words(alternative.test)):
+    for alternative in alternatives(holding.function.lowered.flow):
+        if alternative.span.contains(holding.span) and words & frozenset(platform_words(alternative.test)):
             return True
     return False
 
 
-def _alternatives(body: flow.Flow) -> Iterator[flow.Alt]:
-    if isinstance(body, flow.Alt):
-        yield body
-    for child in flow.children(body):
-        yield from _alternatives(child)
-
-
 def _test(function: FunctionEntry, span: Span) -> flow.Expr | None:
-    return next((each.test for each in _alternatives(function.lowered.flow) if each.span == span), None)
+    return next((each.test for each in alternatives(function.lowered.flow) if each.span == span), None)
 
 
 def _test_span(function: FunctionEntry, span: Span) -> Span:
@@ -516,7 +492,7 @@ def _gate(
         return None
     if any(
         each.other != flow.NOTHING and each.test.span.contains(call.span)
-        for each in _alternatives(function.lowered.flow)
+        for each in alternatives(function.lowered.flow)
     ):
         return None  # who lacks the method is taken care of there
     methods = {

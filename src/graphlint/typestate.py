@@ -25,6 +25,7 @@ from graphlint.effects import Effect
 from graphlint.engines import Repetition, releasing_frame, repeated
 from graphlint.execution import Config, Event, Frame
 from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
+from graphlint.platforms import is_on_one_platform
 from graphlint.readers import Evidence, container, holds_class, is_drop, read_memory
 from graphlint.rule import Rule
 from graphlint.source import Span
@@ -481,6 +482,9 @@ def _suspect(
     function = analysis.project.functions[frame.function]
     precision = Precision.MEDIUM if subject.by_name else None
     severity = Severity.WARNING if subject.by_name and rule.severity is Severity.ERROR else None
+    bodies = ((analysis.project.functions[each.function].lowered.flow, each.span) for each in event.stack[depth:])
+    if subject.by_name and any(is_on_one_platform(*each) for each in bodies):
+        severity = Severity.NOTE  # a name alone relates the two, and elsewhere they do not even meet
     entry = subject.entry
     dominated, skips = _dominance(analysis, rule, root, subject, trace)
     values = {
