@@ -11,11 +11,13 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import libcst as cst
 import pytest
+from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper, ParentNodeProvider
 
 from graphlint import edits
 from graphlint.codemod import (
@@ -1317,6 +1319,31 @@ def test_a_tree_finds_every_node_that_ast_finds() -> None:
                 start = source.line_starts[node.lineno - 1] + node.col_offset
                 end = source.line_starts[node.end_lineno - 1] + node.end_col_offset
                 assert tree.node_at(Span(start, end), kinds[type(node)]) is not None
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.__name__)
+def test_a_tree_places_its_nodes_where_libcst_does(variant: Callable[[str], bytes]) -> None:
+    for _, program in islice(programs(), 8):
+        for text in (program.text, program.text.rstrip()):
+            tree = Module(Source("m.py", variant(f"x = (1, 2)\n\n{text}"))).tree()
+            wrapper = MetadataWrapper(tree.root, unsafe_skip_copy=True)
+            assert tree.parents == wrapper.resolve(ParentNodeProvider)
+            for node, at in wrapper.resolve(ByteSpanPositionProvider).items():
+                if not isinstance(node, cst.Tuple | cst.GeneratorExp):  # which have their parentheses, as for `ast`
+                    assert tree.spans[node] == tuple(map(tree.offsets.in_file, (at.start, at.start + at.length)))
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n# end", "\n\n# end\n"])
+def test_a_changed_module_is_written_as_libcst_writes_it(end: str) -> None:
+    """What is copied from the text before is what LibCST would write."""
+    source = Source("m.py", f'"""d"""\n\nimport a\n\n\ndef f():\n    g( )\n\n# c\nx  =  1; y = 2{end}'.encode())
+    tree = Module(source).tree()
+    for text in ("import a", "g( )", "x  =  1", "y = 2"):
+        unit = tree.statement(span_of(source, text))
+        assert unit is not None
+        changed = tree.root.deep_remove(tree.path(unit)[-1][1])
+        assert isinstance(changed, cst.Module)
+        assert tree.code(changed) == changed.code != tree.text
 
 
 # ------------------------------------------------------------------------------------------------------------- modules

@@ -6,6 +6,7 @@ What comes after the sieve is imported once a file has passed it: a hook over fi
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -159,29 +160,34 @@ def _confirmed(analysis: Analysis, inputs: Inputs, rules: Sequence[Rule], warnin
     """The suspects that their rules confirm, each with its fix; a rule reports a place once, with its shortest path."""
     if not any(analysis.suspects.values()):
         return  # and LibCST was never imported
-    from graphlint.codemod import Modules
+    from graphlint.codemod import Modules, with_deep_stack
 
     modules = Modules(inputs.sources)
+    there: dict[str, list[tuple[Rule, Suspect]]] = {}
+    for rule in rules:
+        for suspect in analysis.suspects.get(rule.name, ()):
+            there.setdefault(suspect.path, []).append((rule, suspect))
+    # A large file takes long: it begins. What comes of it stays in it, so no other can report the same.
+    paths = sorted(there, key=lambda path: (-len(inputs.sources[path].content), path))
 
     def judged(number: int) -> tuple[list[Finding], list[str]]:
         said: list[str] = []
-        rule = rules[number]
-        return list(_confirmed_by(rule, analysis.suspects.get(rule.name, ()), inputs, modules, said)), said
+        return with_deep_stack(lambda: list(_confirmed_in(there[paths[number]], inputs, modules, said))), said
 
-    work = range(len(rules))
+    work = range(len(paths))
     for found, said in sharing.shared(len(work), judged) if len(inputs.sources) > sieve.FEW else map(judged, work):
         yield from found
         warnings += said
 
 
-def _confirmed_by(
-    rule: Rule, suspects: Sequence[Suspect], inputs: Inputs, modules: Modules, warnings: list[str]
+def _confirmed_in(
+    suspects: Sequence[tuple[Rule, Suspect]], inputs: Inputs, modules: Modules, warnings: list[str]
 ) -> Iterator[Finding]:
-    """Those of one rule."""
+    """Those of one file."""
     from graphlint.codemod import NotParsedError
 
     best: dict[tuple[str, Span, str], Finding] = {}
-    for suspect in suspects:
+    for rule, suspect in suspects:
         precision = suspect.precision or rule.precision
         if precision is Precision.LOW and not inputs.settings.preview:
             continue
@@ -191,10 +197,10 @@ def _confirmed_by(
             if found is None:
                 continue
             found = replace(found, severity=suspect.severity or rule.severity, precision=precision)
-            key = (found.path, found.span, found.message)
+            key = (rule.name, found.span, found.message)
             if key not in best or len(found.trace) < len(best[key].trace):
                 fix: Fix | None = registry.code(rule).fix(found, modules)
-                best[key] = replace(found, fix=fix and _honest(fix, inputs.sources))
+                best[key] = replace(found, fix=fix and _honest(fix, found, inputs.sources))
         except NotParsedError as error:
             warnings.append(f"{place}: warning: {rule.name} could not look here: {error.reason}")
         except Exception as error:
@@ -202,7 +208,7 @@ def _confirmed_by(
     yield from best.values()
 
 
-def _honest(fix: Fix, sources: Mapping[str, Source]) -> Fix:
+def _honest(fix: Fix, finding: Finding, sources: Mapping[str, Source]) -> Fix:
     """The fix; if it drops a comment it is not safe, whatever its rule says: the words may matter to somebody."""
     if fix.applicability is not Applicability.SAFE:
         return fix
@@ -211,13 +217,11 @@ def _honest(fix: Fix, sources: Mapping[str, Source]) -> Fix:
     dropped: list[str] = []
     for path in sorted({edit.path for edit in fix.edits}):
         before = sources[path]
-        if not any(b"#" in before.content[edit.span.start : edit.span.end] for edit in fix.edits if edit.path == path):
+        there = [edit for edit in fix.edits if edit.path == path]
+        if not any(b"#" in before.content[edit.span.start : edit.span.end] for edit in there):
             continue
-        try:
-            content = edits.apply([edit for edit in fix.edits if edit.path == path], before.content)
-        except edits.OverlapError:
-            continue  # it is refused when it is tried
-        dropped += lost(before, Source(path, content))
+        with contextlib.suppress(edits.OverlapError):  # it is refused when it is tried
+            dropped += lost(before, there, finding.function if path == finding.path else None)
     if not dropped:
         return fix
     conditions = (*fix.conditions, *(f"the comment `{comment}` goes with it" for comment in dropped))

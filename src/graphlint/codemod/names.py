@@ -14,7 +14,7 @@ import libcst as cst
 
 from graphlint.codemod.layout import line_width
 from graphlint.codemod.reading import Uses, dotted
-from graphlint.codemod.tree import Modules
+from graphlint.codemod.tree import Modules, stem_of
 
 
 @dataclass(frozen=True)
@@ -73,13 +73,8 @@ def reference(modules: Modules, path: str, qualified: str, used: Uses, column: i
 def find_path(modules: Modules, module: str, near: str) -> str | None:
     """The path of a module by its dotted name, the nearest to another if there are several; None if it was not read."""
     end = f"/{module.replace('.', '/')}"
-    found = [path for path in modules if _stem(path).replace(".", "/").endswith(end)]  # a folder may be `v1.2`
-    return max(found, key=lambda path: len(os.path.commonpath((_stem(path), _stem(near)))), default=None)
-
-
-def _stem(path: str) -> str:
-    """What a module's path and its dotted name have in common."""
-    return os.path.abspath(path).replace(os.sep, "/").removesuffix(".py").removesuffix("/__init__")
+    found = [path for path, known in modules.stems.items() if known.replace(".", "/").endswith(end)]  # it may be `v1.2`
+    return max(found, key=lambda path: len(os.path.commonpath((stem_of(path), stem_of(near)))), default=None)
 
 
 def _folder(path: str) -> str:
@@ -141,12 +136,12 @@ def _leads_to(modules: Modules, path: str, known: _Import, module: str, target: 
     folder = _folder(path)
     for _ in range(known.level - 1):
         folder = os.path.dirname(folder)
-    return "/".join(filter(None, (folder, *known.module.split(".")))) == _stem(target)
+    return "/".join(filter(None, (folder, *known.module.split(".")))) == stem_of(target)
 
 
 def _spelled(modules: Modules, path: str, body: Iterable[cst.CSTNode], module: str, target: str) -> str:
     """The module as the file at `path` imports it: relatively if it does so, and from the root that it imports from."""
-    stem, folder = _stem(target), _folder(path)
+    stem, folder = stem_of(target), _folder(path)
     root = stem.removesuffix(module.replace(".", "/"))
     imports = list(_imports(body))
     if any(known.level for known in imports) and f"{folder}/".startswith(f"{root}{module.split('.', 1)[0]}/"):
@@ -156,7 +151,7 @@ def _spelled(modules: Modules, path: str, body: Iterable[cst.CSTNode], module: s
     for known in imports:
         if known.level or (where := find_path(modules, known.module, path)) is None:
             continue
-        other = _stem(where).removesuffix(known.module.replace(".", "/"))
+        other = stem_of(where).removesuffix(known.module.replace(".", "/"))
         if stem.startswith(other):
             return stem.removeprefix(other).replace("/", ".")
     return module

@@ -10,7 +10,18 @@ from graphlint.codemod.parting import PartingError
 from graphlint.codemod.reading import Uses, clash, comments, dotted, is_passive, is_pure, negated, overlap, uses
 from graphlint.codemod.rewrite import Rewrite, Rewrites
 from graphlint.codemod.splitting import once_for_all
-from graphlint.codemod.tree import Block, Loop, Module, Modules, NotParsedError, Tree, Unit, exclusive, units
+from graphlint.codemod.tree import (
+    Block,
+    Loop,
+    Module,
+    Modules,
+    NotParsedError,
+    Tree,
+    Unit,
+    exclusive,
+    units,
+    with_deep_stack,
+)
 
 __all__ = [
     "Block",
@@ -43,5 +54,6 @@ __all__ = [
     "takes_positional",
     "units",
     "uses",
+    "with_deep_stack",
     "with_supply",
 ]

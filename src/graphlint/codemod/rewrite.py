@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -61,6 +61,12 @@ class _Changes:
     to: dict[Unit, list[Unit]] = field(default_factory=lambda: defaultdict(list))
     wraps: list[_Wrap] = field(default_factory=list)
     nodes: dict[cst.CSTNode, Callable[[cst.CSTNode], cst.CSTNode]] = field(default_factory=dict)
+
+    def places(self) -> Iterator[cst.CSTNode]:
+        """What something is asked for, beside or inside of."""
+        yield from (*self.before, *self.after, *self.deleted, *self.moved, *self.to, *self.nodes)
+        for wrap in self.wraps:
+            yield from wrap.units
 
     def touch(self, unit: Unit) -> bool:
         """Whether the statement's line has to be its own."""
@@ -242,7 +248,7 @@ class Rewrite:
         def write() -> str:
             changed = root.visit(_Pass(self.tree, self._changes))
             assert isinstance(changed, cst.Module)
-            return changed.code
+            return self.tree.code(changed)
 
         return tuple(edits_between(self.tree, with_deep_stack(write)))
 
@@ -299,12 +305,23 @@ class _Pass(cst.CSTTransformer):
         self._width = line_width(tree.whole)
         self._changed = 0
         self._changed_before: list[int] = []
+        self._around = frozenset(self._nodes_around_changes())
+
+    def _nodes_around_changes(self) -> Iterator[cst.CSTNode]:
+        """The nodes that changes are asked for in, these included; nothing changes anywhere else."""
+        seen: set[cst.CSTNode] = set()
+        for changed in self._changes.places():
+            node: cst.CSTNode | None = changed
+            while node is not None and node not in seen:
+                seen.add(node)
+                yield node
+                node = self._tree.parents.get(node)
 
     def on_visit(self, node: cst.CSTNode) -> bool:
-        """Remember what was changed before a line."""
+        """Remember what was changed before a line; go where something changes, or moves to the right."""
         if isinstance(node, cst.SimpleStatementLine):
             self._changed_before.append(self._changed)
-        return True
+        return node in self._around or bool(self._changes.wraps)
 
     def on_leave(  # type: ignore[override] # a node stays of its kind
         self, original_node: cst.CSTNode, updated_node: cst.CSTNode

@@ -14,16 +14,18 @@ Files in other encodings than UTF-8 are read as UTF-8, and positions are those o
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import threading
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TypeAlias, TypeVar
 
 import libcst as cst
-from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper, ParentNodeProvider
 
+from graphlint.codemod.positions import Spans, Written
 from graphlint.source import Source, Span
 
 Unit: TypeAlias = cst.BaseSmallStatement | cst.BaseCompoundStatement
@@ -34,6 +36,8 @@ Block: TypeAlias = cst.Module | cst.BaseSuite
 
 Loop: TypeAlias = cst.For | cst.While
 
+_PARENTHESIZED = (cst.Tuple, cst.GeneratorExp)
+
 _Node = TypeVar("_Node", bound=cst.CSTNode)
 _Result = TypeVar("_Result")
 
@@ -43,6 +47,8 @@ _DEFINITION = re.compile(r"([ \t]*)(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)")
 _HEADER = "if 1:"
 _STACK = 256 << 20
 _RECURSION = 20_000
+_HERE = threading.local()
+"""Of this thread: whether its stack is deep."""
 
 
 class NotParsedError(ValueError):
@@ -55,11 +61,17 @@ class NotParsedError(ValueError):
 
 
 def with_deep_stack(work: Callable[[], _Result]) -> _Result:
-    """Run `work` in a thread whose stack is deep enough for hundreds of nested expressions, and give back its result."""
+    """Run `work` in a thread whose stack is deep enough for hundreds of nested expressions, and give back its result.
+
+    Inside of `work` more of it is done where it is: the stack is deep there.
+    """
+    if getattr(_HERE, "is_deep", False):
+        return work()
     results: list[_Result] = []
     errors: list[BaseException] = []
 
     def run() -> None:
+        _HERE.is_deep = True
         try:
             results.append(work())
         except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
@@ -91,11 +103,21 @@ class Modules(Mapping[str, "Module"]):
             self._made[path] = Module(self.sources[path])
         return self._made[path]
 
+    @cached_property
+    def stems(self) -> Mapping[str, str]:
+        """What the path and the dotted name of each module have in common."""
+        return {path: stem_of(path) for path in self.sources}
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.sources)
 
     def __len__(self) -> int:
         return len(self.sources)
+
+
+def stem_of(path: str) -> str:
+    """What a module's path and its dotted name have in common."""
+    return os.path.abspath(path).replace(os.sep, "/").removesuffix(".py").removesuffix("/__init__")
 
 
 class Module:
@@ -155,7 +177,9 @@ class Module:
 class Tree:
     """The syntax of a file or of a part of it. Spans are byte offsets in the file."""
 
-    def __init__(self, source: Source, whole: str, text: str, root: cst.Module, offsets: Offsets) -> None:
+    def __init__(
+        self, source: Source, whole: str, text: str, root: cst.Module, written: Written, offsets: Offsets
+    ) -> None:
         self.source = source
         self.whole = whole
         """The text of the whole file."""
@@ -163,42 +187,46 @@ class Tree:
         """What LibCST has read."""
         self.root = root
         self.offsets = offsets
-        self._wrapper = MetadataWrapper(root, unsafe_skip_copy=True)
-
-    @cached_property
-    def spans(self) -> Mapping[cst.CSTNode, Span]:
-        """Where each node stands."""
-        found = with_deep_stack(lambda: self._wrapper.resolve(ByteSpanPositionProvider))
-        spans = {
-            node: Span(self.offsets.in_file(at.start), self.offsets.in_file(at.start + at.length))
-            for node, at in found.items()
-            if at.start >= self.offsets.prefix and node not in self.offsets.frame
-        }
-        for node in found:
-            if isinstance(node, cst.Tuple | cst.GeneratorExp) and node.lpar:  # `ast` counts their parentheses in
-                spans[node] = Span(spans[node.lpar[-1]].start, spans[node.rpar[0]].end)
-        return spans
-
-    @cached_property
-    def parents(self) -> Mapping[cst.CSTNode, cst.CSTNode]:
+        self.parents: Mapping[cst.CSTNode, cst.CSTNode] = written.parents
         """The node around each node."""
-        return with_deep_stack(lambda: dict(self._wrapper.resolve(ParentNodeProvider)))
+        self._written = written
+        self._tokens = written.offsets
 
     @cached_property
-    def _nodes(self) -> Mapping[Span, Sequence[cst.CSTNode]]:
-        nodes: dict[Span, list[cst.CSTNode]] = {}
-        for node, span in self.spans.items():
-            nodes.setdefault(span, []).append(node)
-        return nodes
+    def spans(self) -> Spans:
+        """Where each node stands."""
+        places = self._written.places
+        first = bisect_left(self._tokens, self.offsets.prefix)
+        if first:
+            frame = self.offsets.frame
+            places = {node: place for node, place in places.items() if place[0] >= first and node not in frame}
+        for node in [node for node in places if node.__class__ in _PARENTHESIZED]:  # `ast` counts their parentheses in
+            assert isinstance(node, _PARENTHESIZED)
+            if node.lpar:
+                places[node] = (places[node.lpar[-1]][0], places[node.rpar[0]][1])
+        return Spans(places, [self.offsets.in_file(offset) for offset in self._tokens])
+
+    def code(self, changed: cst.Module) -> str:
+        """The text of this tree as it is after changes: LibCST writes what is new, the rest is copied."""
+        if not changed.has_trailing_newline:
+            return changed.code  # LibCST takes the last of its tokens back
+        tokens, known = self._written.tokens, self._written.statements
+        pieces: list[str] = []
+        for part in (*changed.header, *changed.body, *changed.footer):
+            if part in known:
+                pieces += tokens[slice(*known[part])]
+            else:
+                pieces.append(changed.code_for_node(part))
+        return "".join(pieces) or changed.code
 
     def node_at(self, span: Span, kind: type[_Node]) -> _Node | None:
         """The node of this kind that has exactly this span; the outermost, should there be several."""
-        found = [node for node in self._nodes.get(span, ()) if isinstance(node, kind)]
+        found = [node for node in self.spans.at(span) if isinstance(node, kind)]
         return min(found, key=self._depth) if len(found) > 1 else next(iter(found), None)
 
     def enclosing(self, span: Span, kind: type[_Node]) -> _Node | None:
         """The smallest node of this kind around a span; a node that has the span itself counts."""
-        around = [node for node, at in self.spans.items() if isinstance(node, kind) and at.contains(span)]
+        around = [node for node in self.spans.around(span) if isinstance(node, kind)]
 
         def size(node: _Node) -> tuple[int, int]:
             start, end = self.spans[node]
@@ -259,7 +287,7 @@ class Offsets:
         """Offset in the file of a byte of the text (in UTF-8)."""
         if self._in_file is None or offset < self.prefix:
             return self._start + offset - self.prefix
-        return self._in_file[offset - self.prefix]
+        return self._in_file[min(offset - self.prefix, len(self._in_file) - 1)]
 
 
 def exclusive(tree: Tree, one: cst.CSTNode, other: cst.CSTNode) -> bool:
@@ -326,7 +354,8 @@ def _parse(source: Source, whole: str, piece: Span | None) -> Tree:
         root = cst.parse_module(text)
     except cst.ParserSyntaxError as error:
         raise NotParsedError(source.path, f"{error.message} at row {error.raw_line}") from error
-    if root.code != text:
+    written = Written(root)
+    if written.text != text:
         raise NotParsedError(source.path, "it would be written differently than read")
     frame: list[cst.CSTNode] = []
     outer: cst.CSTNode = root
@@ -336,9 +365,8 @@ def _parse(source: Source, whole: str, piece: Span | None) -> Tree:
         assert isinstance(header, cst.If)
         frame += (outer, header)
         outer = header.body
-    return Tree(
-        source, whole, text, root, Offsets(start, len(prefix), in_file, frozenset([*frame, outer] if frame else ()))
-    )
+    offsets = Offsets(start, len(prefix), in_file, frozenset([*frame, outer] if frame else ()))
+    return Tree(source, whole, text, root, written, offsets)
 
 
 def _headers(text: str, unit: str, newline: str) -> str:
