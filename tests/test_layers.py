@@ -16,7 +16,7 @@ SRC = ROOT / "src" / "graphlint"
 RULES = ROOT / "rules"
 
 LAYERS = """
-    source words namesake sharing stand_ins | syntax edits flow effects values | findings declarations behavior learned |
+    source words namesake sharing stand_ins | syntax edits flow effects values | comments findings declarations behavior learned |
     facts automaton vocabulary | rule operators | project | sieve execution dependence assignments rebasing | knowledge | frame |
     lookups | deferred | calls | expressions | evaluate | summaries provenance | engines keeping ownership readers teardowns stores
     combinations platforms | descents growth registries | typestate requests | pools | registry suppress | cpp codemod | config native
