@@ -448,3 +448,69 @@ def test_graphs_that_are_known_by_their_names_alone_are_a_note(kind: str, expect
                 self.entries[key] = Entry(graph, output)
     """
     assert [each.severity for each in find(program)] == [expected]
+
+
+MEMO = """
+    import functools
+
+    import torch
+
+
+    @functools.lru_cache(maxsize=16)
+    def bias(n):
+        if torch.cuda.is_current_stream_capturing():
+            raise RuntimeError("make it before the capture")
+        rows = torch.arange(n, device="cuda")
+        return (rows[:, None] - rows[None, :]).abs() * 2
+
+
+    class Runner:
+        def __init__(self, n):
+            self.x = torch.zeros(n, device="cuda")
+            bias(n)
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph):
+                self.y = self.x + {read}
+"""
+
+
+def test_what_refuses_to_make_an_entry_in_a_capture_gives_out_those_made_before() -> None:
+    assert reported(MEMO.format(read="bias(self.x.numel())")) == ["@functools.lru_cache(maxsize=16)"]
+    assert reported(MEMO.format(read="1")) == []
+
+
+KEPT = """
+    import torch
+
+
+    class Plans:
+        def __init__(self):
+            self.plans = {{}}
+
+        def lookup(self, n):
+            plan = self.plans.get(n)
+            if plan is None:
+                if torch.cuda.is_current_stream_capturing():
+                    raise RuntimeError(n)
+                plan = self.plans[n] = torch.empty(n, device="cuda")
+                while len(self.plans) > 8:
+                    self.plans.pop(next(iter(self.plans)))
+            return plan
+
+
+    class Runner:
+        def __init__(self, plans: Plans, n):
+            self.plans = plans
+            {warm} plans.lookup(n)
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph):
+                self.step(n)
+
+        def step(self, n):
+            return self.plans.lookup(n) + 1
+"""
+
+
+def test_who_captures_may_keep_what_the_cache_gave() -> None:
+    assert reported(KEPT.format(warm="self.plan =")) == []
+    assert reported(KEPT.format(warm="plan =")) == ["self.plans.pop(next(iter(self.plans)))"]

@@ -84,6 +84,121 @@ def use(net):
 """,
         [],
     ),
+    "another object has it, too": (
+        """
+class Loop:
+    def __init__(self, owner: Owner):
+        self.owner = owner
+
+    def stop(self):
+        self.owner.free()
+
+
+class Server:
+    def __init__(self, net):
+        self.owner = Owner(net)
+        self.loop = Loop(self.owner)
+
+    def close(self):
+        self.loop.stop()
+        self.owner.free()
+""",
+        ["self.owner.free()"],
+    ),
+    "another object has another one": (
+        """
+class Loop:
+    def __init__(self, owner: Owner):
+        self.owner = owner
+
+    def stop(self):
+        self.owner.free()
+
+
+class Server:
+    def __init__(self, net):
+        self.owner = Owner(net)
+        self.loop = Loop(Owner(net))
+
+    def close(self):
+        self.loop.stop()
+        self.owner.free()
+""",
+        [],
+    ),
+    "another object may have another one by then": (
+        """
+class Loop:
+    def __init__(self, owner: Owner):
+        self.owner = owner
+
+    def move(self, owner: Owner):
+        self.owner = owner
+
+    def stop(self):
+        self.owner.free()
+
+
+class Server:
+    def __init__(self, net):
+        self.owner = Owner(net)
+        self.loop = Loop(self.owner)
+
+    def close(self):
+        self.loop.stop()
+        self.owner.free()
+""",
+        [],
+    ),
+    "one user leaves twice": (
+        """
+class Lease:
+    def __init__(self):
+        self.handle = torch.cuda.graph_pool_handle()
+        self.users = 0
+
+    def take(self):
+        self.users += 1
+        return self.handle
+
+    def leave(self):
+        self.users -= 1
+        if self.users == 0:
+            self.handle = torch.cuda.graph_pool_handle()
+
+
+class Steps:
+    def __init__(self, net, lease: Lease):
+        self.lease = lease
+        self.graphs = {}
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=lease.take()):
+            net(1)
+        self.graphs[1] = graph
+
+    def retire(self):
+        for graph in self.graphs.values():
+            graph.reset()
+        self.graphs.clear()
+        self.lease.leave()
+
+
+class Server:
+    def __init__(self, net):
+        self.lease = Lease()
+        self.chat = Steps(net, self.lease)
+        self.rank = Steps(net, self.lease)
+
+    def twice(self):
+        self.chat.retire()
+        self.chat.retire()
+
+    def both(self):
+        self.chat.retire()
+        self.rank.retire()
+""",
+        ["self.chat.retire()"],
+    ),
 }
 
 

@@ -414,6 +414,62 @@ def test_a_flag_that_nothing_sets() -> None:
     assert reported(gated("self.stopped") + "\n    def halt(self):\n        self.stopped = True\n") == []
 
 
+OTHERS_FLAG = """
+    class Drafts:
+        def __init__(self, body):
+            self.captured = False
+            self.steps = Steps(body)
+
+        def propose(self, n):
+            self.steps.capture(n)
+            {note}
+
+        def drop(self):
+            self.steps.release()
+
+
+    class Engine:
+        def __init__(self, body):
+            self.drafts = Drafts(body)
+
+        def close(self):
+            {gate}
+"""
+
+
+@pytest.mark.parametrize(
+    "gate",
+    [
+        "if self.drafts is not None and self.drafts.captured:\n                self.drafts.drop()",
+        "if not self.drafts.captured:\n                return\n            self.drafts.drop()",
+    ],
+)
+def test_a_flag_of_another_object_that_nothing_sets(gate: str) -> None:
+    text = code(OTHERS_FLAG.format(note="pass", gate=gate))
+    assert [of for _, of in reported(text)] == ["self.drafts"]
+    assert reported(code(OTHERS_FLAG.format(note="self.captured = True", gate=gate))) == []
+    either = gate.replace(" and self", " or self").replace("if not self.drafts.captured", "if self.drafts is None")
+    assert reported(code(OTHERS_FLAG.format(note="pass", gate=either))) == []
+
+
+def test_a_helper_that_lists_what_an_object_has() -> None:
+    text = code("""
+        class Engine:
+            def __init__(self, body):
+                self.steps = Steps(body)
+                self.encoder = Encoder()
+
+            def parts(self) -> list:
+                return [part for part in vars(self).values() if isinstance(part, KINDS)]
+
+            def close(self):
+                for part in self.parts():
+                    part.release()
+    """).replace("drop_graph(self)", "release(self)")
+    assert reported(text.replace("KINDS", "(Steps, Encoder)")) == []
+    assert [of for _, of in reported(text.replace("KINDS", "Steps"))] == ["self.encoder"]
+
+
 GATE = """
     class Server:
         def __init__(self, body):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from graphlint import check, registry
+from graphlint import check, config, registry
 from graphlint.config import Settings
 
 RULE = "pool-order"
@@ -100,3 +100,66 @@ def test_an_object_that_keeps_captured_memory_is_let_go_before_the_cache_is_empt
 
 def test_nobody_lets_go_of_it() -> None:
     assert path() == []
+
+
+OPERATOR = """
+import torch
+
+
+class Bank:
+    def __init__(self):
+        self.arenas: list[torch.Tensor] = []
+        {fill}
+
+    def forward(self, x):
+        return torch.ops.some.grouped(x, self.arenas)
+
+    def drop(self):
+        self.arenas.clear()
+
+
+class Runner:
+    def __init__(self, bank: Bank):
+        self.bank = bank
+        self.graph = torch.cuda.CUDAGraph()
+
+    def record(self, x):
+        with torch.cuda.graph(self.graph):
+            self.bank.forward(x)
+
+    def close(self):
+        self.graph.reset()
+        torch.cuda.empty_cache()
+        self.bank.drop()
+"""
+
+
+def test_an_operator_fills_a_list_that_nothing_else_fills() -> None:
+    def found(text: str) -> list[str]:
+        Path("m.py").write_text(text)
+        findings = check.check(["."], Settings(), registry.select((RULE,))).findings
+        return [text.encode()[slice(*each.span)].decode() for each in findings]
+
+    assert found(OPERATOR.format(fill="pass")) == ["torch.cuda.empty_cache()"]
+    assert found(OPERATOR.format(fill='self.arenas.append(torch.empty(4, device="cuda"))')) == []
+
+
+VOCABULARY = """
+[[tool.graphlint.vocabulary.effect]]
+call = "torch.ops.some.grouped"
+does = "ws_alloc"
+while = "capturing"
+store = "bank.m.Bank.arenas"
+released-by = "bank.m.Bank.drop"
+scope = "instance"
+"""
+
+
+def test_a_vocabulary_says_what_an_attribute_of_an_object_keeps() -> None:
+    Path("pyproject.toml").write_text(VOCABULARY)
+    Path("bank").mkdir()
+    Path("bank/__init__.py").touch()
+    Path("bank/m.py").write_text(OPERATOR.format(fill="pass"))
+    settings = config.load("pyproject.toml")
+    findings = check.check(["."], settings, registry.select((RULE,))).findings
+    assert len(findings) == 1

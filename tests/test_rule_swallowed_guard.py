@@ -166,6 +166,12 @@ def test_a_handler_that_goes_on_is_reported(body: str) -> None:
 
 
 LET_THROUGH = {
+    "suppressed, but of another class": """
+        import contextlib
+        with contextlib.suppress(AttributeError, KeyError):
+            return self.own(x)
+        return x
+    """,
     "a clause for the guard's own class": """
         try:
             return self.own(x)

@@ -93,3 +93,47 @@ def test_nothing_is_noted_where_nothing_captures_it() -> None:
     )
     Path("m.py").write_text(text)
     assert check.check(["."], Settings(), registry.select((RULE,))).findings == ()
+
+
+READ = """
+import torch
+
+
+class Bank:
+    def __init__(self):
+        self.table = torch.zeros(8, 4, device="cuda")
+        self.count = 0
+        self.former = []
+
+    def add(self, row):
+        if self.count == self.table.shape[0]:
+            self.double()
+        self.table[self.count].copy_(row)
+        self.count += 1
+
+    def double(self):
+        former = self.table
+        self.former.append(former)
+        self.table = torch.zeros(2 * former.shape[0], 4, device="cuda")
+
+
+class Runner:
+    def __init__(self, bank: Bank):
+        self.bank = bank
+        self.graph = torch.cuda.CUDAGraph()
+
+    def record(self, net, x):
+        with torch.cuda.graph(self.graph):
+            net(x, {table})
+
+    def release(self):
+        self.graph.reset()
+"""
+
+
+@pytest.mark.parametrize(("table", "expected"), [("self.bank.table", ["self.former.append(former)"]), ("x", [])])
+def test_what_grows_outside_of_captures_and_is_read_in_them(table: str, expected: list[str]) -> None:
+    text = READ.format(table=table)
+    Path("m.py").write_text(text)
+    findings = check.check(["."], Settings(), registry.select((RULE,))).findings
+    assert [text.encode()[slice(*each.span)].decode() for each in findings] == expected

@@ -128,3 +128,49 @@ def pull(x):
 @pytest.mark.parametrize(("default", "given", "found"), [("1 << 24", "", 0), ("64", "", 0), ("64", "x.nbytes", 1)])
 def test_a_size_that_is_always_the_default(default: str, given: str, found: int) -> None:
     assert len(missing(STAGING.format(default=default, given=given))) == found
+
+
+FACTORY = """
+from dataclasses import dataclass
+
+import torch
+
+_made = {{}}
+
+
+def named(name, make):
+    found = _made.get(name)
+    if found is None:
+        found = _made[name] = make()
+    return found
+
+
+@dataclass(frozen=True)
+class Sizes:
+    width: int
+    rows: int
+    dtype: torch.dtype = torch.bfloat16
+
+
+class Layer:
+    def __init__(self, index, sizes: Sizes):
+        name = {name}
+        self.rows = named(name, lambda: torch.empty(sizes.rows, sizes.width, dtype=sizes.dtype, device="cuda"))
+
+
+def pair():
+    return Layer(0, Sizes(4096, 8)), Layer(0, Sizes({draft}, 8))
+"""
+WHOLE = 'f"rows.{index}.{sizes.rows}.{sizes.width}.{sizes.dtype}"'
+
+
+@pytest.mark.parametrize(
+    ("name", "draft", "expected"),
+    [('f"rows.{index}"', 1024, 1), (WHOLE, 1024, 0), ('f"rows.{index}"', 4096, 0)],
+)
+def test_objects_of_one_class_that_are_made_differently(
+    name: str, draft: int, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("m.py").write_text(FACTORY.format(name=name, draft=draft))
+    assert len(check.check(["."], Settings(), registry.select((RULE,))).findings) == expected

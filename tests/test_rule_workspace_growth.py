@@ -695,3 +695,94 @@ def test_the_workspace_of_a_caller_is_not_the_callee_s_to_resize() -> None:
     own = "def step(graph, out):\n    run(graph, out, torch.empty(8, device='cuda'))\n"
     assert reported(CALLERS + own) == []
     assert len(find(CALLERS + own.replace("torch.empty(8, device='cuda')", "graph.scratch"))) == 1
+
+
+LEFT_ALONE = """
+    import torch
+
+    _room = None
+    _in_graphs = False
+
+
+    def room(n):
+        global _room, _in_graphs
+        have = 0 if _room is None else _room.numel()
+        if have < n:
+            if torch.cuda.is_current_stream_capturing():
+                raise RuntimeError(n)
+            if {flag}:
+                return torch.empty(n, device="cuda")
+            _room = torch.empty(max(n, 2 * have), device="cuda")
+        {note}
+        return _room[:n]
+
+
+    class Runner:
+        def __init__(self, n):
+            self.x = torch.zeros(n, device="cuda")
+            self.graph = torch.cuda.CUDAGraph()
+
+        def step(self):
+            return self.x + room(self.x.numel())
+
+        def record(self):
+            self.step()
+            with torch.cuda.graph(self.graph):
+                self.y = self.step()
+"""
+NOTED = {
+    "an expression": "_in_graphs = _in_graphs or torch.cuda.is_current_stream_capturing()",
+    "a branch": "if torch.cuda.is_current_stream_capturing():\n            _in_graphs = True",
+}
+
+
+@pytest.mark.parametrize("note", NOTED.values(), ids=NOTED.keys())
+def test_who_asks_after_a_capture_may_get_memory_of_his_own(note: str) -> None:
+    assert reported(LEFT_ALONE.format(flag="_in_graphs", note=note)) == []
+    assert len(reported(LEFT_ALONE.format(flag="n > 1 << 20", note=note))) == 1
+    assert len(reported(LEFT_ALONE.format(flag="_in_graphs", note="_in_graphs = n > 4"))) == 1
+
+
+LOCK = """
+    import torch
+
+
+    class Planes:
+        def __init__(self):
+            self.capacity = 0
+            self.locked = False
+            self.rows = None
+
+        def ensure(self, n):
+            if n > self.capacity:
+                if torch.cuda.is_current_stream_capturing() {op} self.locked:
+                    raise RuntimeError(n)
+                self.rows = torch.empty(n, device="cuda")
+                self.capacity = n
+            return self.rows[:n]
+
+
+    class Runner:
+        def __init__(self, n):
+            self.planes = Planes()
+            self.graphs = {{}}
+            self.planes.ensure(256)
+
+        def record(self, n):
+            x = torch.zeros(n, device="cuda")
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                y = x + self.planes.ensure(n)
+            self.planes.locked = True
+            self.graphs[n] = graph, x, y
+
+        def run(self, x):
+            if x.numel() not in self.graphs:
+                self.record(x.numel())
+            self.graphs[x.numel()][0].replay()
+"""
+
+
+@pytest.mark.parametrize(("op", "is_reported"), [("or", False), ("and", True)])
+def test_a_lock_beside_the_test_of_a_capture(op: str, is_reported: bool) -> None:
+    assert bool(reported(LOCK.format(op=op))) is is_reported

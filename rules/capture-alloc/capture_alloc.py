@@ -22,11 +22,11 @@ from graphlint.effects import Effect
 from graphlint.execution import Event
 from graphlint.facts import MODULE
 from graphlint.findings import MAX_STEPS, Finding, Precision, Severity, Step, Suspect
-from graphlint.keeping import Runs, Store, asks_capture, is_miss, own_test, read_by, related, stores
+from graphlint.keeping import Runs, Store, is_miss, own_test, read_by, related, stores
 from graphlint.source import Span
 from graphlint.summaries import Analysis
 from graphlint.typestate import place_text, step
-from graphlint.values import ELEMENT, Test
+from graphlint.values import ELEMENT, Test, asks_capture
 
 _TEST = "torch.cuda.is_current_stream_capturing"
 

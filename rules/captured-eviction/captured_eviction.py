@@ -11,7 +11,7 @@ A suspect's values:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from graphlint import behavior as b
@@ -21,12 +21,12 @@ from graphlint.edits import Applicability, Fix
 from graphlint.effects import Effect
 from graphlint.execution import Event, visit
 from graphlint.findings import Finding, Precision, Severity, Step, Suspect
-from graphlint.keeping import Runs, Store, asks_capture, read_by, related, stores
+from graphlint.keeping import Runs, Store, read_by, related, stores
 from graphlint.project import FunctionEntry
 from graphlint.source import Span
 from graphlint.summaries import Analysis, Site
 from graphlint.typestate import place_text, step
-from graphlint.values import MEMO, Place, Test, excludes_capture, implies_capture
+from graphlint.values import MEMO, Place, Test, asks_capture, excludes_capture, implies_capture
 
 _TEST = "torch.cuda.is_current_stream_capturing"
 _FEW = ("device", "device_index", "dtype", "stream")
@@ -63,6 +63,8 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
         else:
             mine = [store for store in found if store.node.slot == eviction.slot and store.node.how == "add"]
             if not mine or _is_spared(analysis, eviction) or all(_is_bypassed(analysis, each) for each in mine):
+                continue
+            if _is_kept_by_captures(analysis, eviction, mine):
                 continue
             suspect = _suspect(analysis, eviction, _precision(analysis, eviction, mine, captures=captures), mine)
         best.setdefault((suspect.path, suspect.at), suspect)
@@ -172,6 +174,40 @@ def _is_spared(analysis: Analysis, eviction: Eviction) -> bool:
     return spared
 
 
+def _is_kept_by_captures(analysis: Analysis, eviction: Eviction, mine: Sequence[Store]) -> bool:
+    """Whether everybody who captures code that asks the cache keeps what it gives, beside the graph."""
+    attribute = eviction.place[-1]
+    makers = {store.function for store in mine}
+    kept: list[bool] = []
+    for each in analysis.behaviors.all():
+        if not each.calls_in_capture or not makers & _reached(analysis, each.calls_in_capture):
+            continue
+        kept.append(
+            any(
+                isinstance(node, b.Touches)
+                and node.how in ("write", "add")
+                and any(place[0] == f"${each.receiver}" for place in node.places)
+                and any(attribute in place for place in node.value_places)
+                and not any(attribute in place for place in node.places)
+                for node in each.nodes
+            )
+        )
+    return bool(kept) and all(kept)
+
+
+def _reached(analysis: Analysis, keys: Iterable[str]) -> set[str]:
+    """Functions that run inside a capture which calls these."""
+    found: set[str] = set()
+    waiting = list(keys)
+    while waiting:
+        key = waiting.pop()
+        built = analysis.behaviors.built(key)
+        if built is not None and key not in found:
+            found.add(key)
+            waiting += b.called_inside(built.node)
+    return {key.partition("|")[0] for key in found}
+
+
 def _outlives(event: Event) -> bool:
     place = event.places[0] if event.places else ("@",)
     return len(place) > 1 or not place[0].startswith(("@", "%"))
@@ -221,10 +257,10 @@ def _memo(analysis: Analysis, runs: Runs, store: Store, *, captures: bool) -> Su
     bound = entry.memo_bound
     if bound is None or "<locals>" in store.function or all(param.name in _FEW for param in entry.facts.params):
         return None
-    reached = runs.reached(store.root, capturing=True)
-    if reached is not None and id(store) not in reached:
-        return None
     captured = any(key.partition("|")[0] == store.function for key in analysis.captured)
+    reached = runs.reached(store.root, capturing=True)
+    if reached is not None and id(store) not in reached and not captured:
+        return None  # what refuses to make an entry in a capture gives out those that were made before
     text = entry.module.source.text(bound)
     is_chosen = "(" in text and not text.endswith("()")  # a bound that nobody chose is wide: 128 entries
     precision = Precision.HIGH if captured else Precision.MEDIUM if captures or is_chosen else Precision.LOW

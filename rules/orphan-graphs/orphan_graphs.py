@@ -403,20 +403,36 @@ def _test_span(function: FunctionEntry, span: Span) -> Span:
 
 
 def _dead_flag(analysis: Analysis, class_name: str, reaching: Sequence[Death]) -> tuple[Branch, str] | None:
-    """A branch that every death is behind and that asks a flag of the object which nothing sets."""
+    """A branch that every death is behind and that asks a flag, of the object or of one that it has, which nothing sets."""
     first, *others = reaching
     for branch in first.site.event.branches:
-        if not branch.taken or not all(_same(branch, each) for each in others):
+        if not all(_same(branch, each) for each in others):
             continue
         function = analysis.project.functions[branch.frame.function]
         test = _test(function, branch.frame.span)
         me = function.facts.params[0].name if function.facts.params else ""
-        match test:
-            case flow.Attr(base=flow.Name(id=base), name=name) if base == me and _is_never_set(
-                analysis, class_name, name
-            ):
-                return branch, f"{base}.{name}"
+        for asked in _required(test, truth=branch.taken) if test is not None else ():
+            if not isinstance(asked, flow.Attr):
+                continue
+            own = isinstance(asked.base, flow.Name) and asked.base.id == me
+            types = analysis.behaviors.typed(function, asked.base).types if not own else ()
+            owners = [class_name] if own else [t.name for t in types if t.name in analysis.project.classes]
+            if owners and all(_is_never_set(analysis, owner, asked.name) for owner in owners):
+                return branch, flow.dotted_text(asked) or asked.name
     return None
+
+
+def _required(test: flow.Expr, *, truth: bool) -> Iterator[flow.Expr]:
+    """What has to be true for a test to be true, or false."""
+    match test:
+        case flow.Op(op="not", operands=(inner,)):
+            yield from _required(inner, truth=not truth)
+        case flow.Op(op="and" | "or" as op, operands=operands):
+            if (op == "and") is truth:
+                for each in operands:
+                    yield from _required(each, truth=truth)
+        case _ if truth:
+            yield test
 
 
 def _is_never_set(analysis: Analysis, class_name: str, name: str) -> bool:
@@ -427,6 +443,11 @@ def _is_never_set(analysis: Analysis, class_name: str, name: str) -> bool:
         for _, expr, how in analysis.behaviors.field_bindings(each).get(name, ())
     ]
     values = [expr for expr, how in bindings if how == "set"]
+    for each in analysis.project.mro(class_name):
+        entry = analysis.project.classes.get(each)
+        attribute = entry.attributes.get(name) if entry is not None else None
+        if attribute is not None and attribute.value is not None:
+            values.append(attribute.value)
     if not values or any(how == "item" for _, how in bindings):
         return False
     if not all(isinstance(expr, flow.Lit) and not expr.value for expr in values):

@@ -45,6 +45,7 @@ _DEVICE = "torch.cuda.device"
 _CONSTRUCTORS = frozenset(("__init__", "__post_init__", "__new__", "__attrs_post_init__"))
 _SIZES = frozenset(("size", "numel", "nelement", "dim", "element_size"))
 _OPTIONS = frozenset(("requires_grad", "pin_memory", "layout", "memory_format", "generator"))
+_MOST_MAKERS = 24
 _SECOND = re.compile(r"cuda:[1-9]\d*")
 
 
@@ -201,7 +202,8 @@ def _outermost_of(sources: frozenset[Ingredient]) -> Iterator[Ingredient]:
 def _precision(registries: Registries, request: Request, lacks: set[str]) -> Precision:
     """How sure it is that two requests differ in what is missing."""
     if request.open:
-        return Precision.MEDIUM if _is_given(registries, request, lacks) else Precision.LOW
+        differs = _is_given(registries, request, lacks) or _are_made_differently(registries, request, lacks)
+        return Precision.MEDIUM if differs else Precision.LOW
     if lacks == {"device"}:
         return Precision.MEDIUM if _drives_devices(registries, request) else Precision.LOW
     entry = registries.project.functions[request.function]
@@ -224,6 +226,30 @@ def _is_given(registries: Registries, request: Request, lacks: set[str]) -> bool
         not isinstance(each, Lossy) and len(each) > 1 and each[0].startswith("$") and each[0] != f"${me}"
         for each in missed
     )
+
+
+def _are_made_differently(registries: Registries, request: Request, lacks: set[str]) -> bool:
+    """Whether the project makes several objects, each otherwise, of the class that a missing size or dtype is read from."""
+    project = registries.project
+    entry = project.functions[request.function]
+    missed = {each[0][1:] for a in lacks - {"device"} for each in request.missing[a] if not isinstance(each, Lossy)}
+    for param in entry.facts.params:
+        if param.name not in missed:
+            continue
+        for t in project.annotation(entry.module, param.annotation):
+            if t.name in project.classes and len(set(_makings(registries, t.name))) > 1:
+                return True
+    return False
+
+
+def _makings(registries: Registries, class_name: str) -> Iterator[str]:
+    """Texts of the constants that objects of a class are made with."""
+    short = class_name.rpartition(".")[2]
+    for entry in registries.analysis.behaviors.functions_with(short)[:_MOST_MAKERS]:
+        for call in entry.calls:
+            if flow.last_name(call) == short:
+                given = [*call.args, *(value for _, value in call.keywords)]
+                yield " ".join(entry.module.source.text(each.span) for each in given if isinstance(each, flow.Lit))
 
 
 def _drives_devices(registries: Registries, request: Request) -> bool:

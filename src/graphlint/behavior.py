@@ -53,7 +53,9 @@ class Touches(NamedTuple):
     slot: Slot | None
     span: Span
     tags: frozenset[str] = frozenset()
-    """Of the new value: none, empty, true, false, tensor, captured, graph, pool, mempool, object."""
+    """Of the new value: none, empty, true, false, tensor, captured, graph, pool, mempool, object, capturing (it says whether the
+    stream is being captured, or that it was); and of what was there:
+    moved (it goes elsewhere in the same statement), saved (a variable stands for it on, as for an element of the place)."""
     value_places: tuple[Place, ...] = ()
     types: tuple[str, ...] = ()
     """Types of what the place held, by declaration."""
@@ -190,6 +192,8 @@ class Behavior:
     """A context manager under which the stream is being captured."""
     yields_in_pool: bool = False
     """A context manager under which allocations come from a memory pool of their own."""
+    paths: Mapping[Place, Place] = field(default_factory=dict)
+    """Of the objects that its parameters are: ways through attributes that lead to the object another attribute is."""
     many: frozenset[str] = frozenset()
     """Roots of places that stand for any of the objects that a comprehension makes."""
 

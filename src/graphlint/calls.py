@@ -338,6 +338,9 @@ class Calling(Deferring):
                     by_name=True,
                 )
             )
+        if callee.symbol is not None and callee.symbol.name.startswith("torch.ops."):
+            for each in (*args, *keywords.values()):
+                self.filled_by_operator(each, expr.span)
         if not torch and name:
             self.unresolved.append((self.label(expr), expr.span))
         fields = {key: value for key, value in keywords.items() if value.places}
@@ -355,6 +358,18 @@ class Calling(Deferring):
             tags = result.tags | receiver.tags & {"tensor"}
             return result._replace(fresh=receiver.fresh, tags=tags, types=receiver.types)
         return result if result.fresh and result.fresh[0].by_name else result._replace(fresh=())
+
+    def filled_by_operator(self, value: Value, span: Span) -> None:
+        """A container of tensors that an operator is handed, and that nothing else fills: the operator does."""
+        tensors = any(
+            t.name in CONTAINERS and any(self.vocabulary.canonical(item.name) == TENSOR for item in t.items)
+            for t in value.types
+        )
+        if not tensors or value.slot is None or not self.emitting or not self.all.stays_empty(value.slot):
+            return
+        origin = Origin(self.entry.name, span, by_name=True)
+        new = Value(((f"@{span.start}",),), (Type(TENSOR),), tags=frozenset(("tensor",)), fresh=(origin,))
+        self.touch("add", value.places, value.slot, span, _captured(new) if self.in_capture else new)
 
     def context(
         self, entry: Entry, receiver: Value, args: Sequence[Value], keywords: Mapping[str, Value], span: Span
@@ -463,6 +478,8 @@ class Calling(Deferring):
         if not kinds and (receiver.symbol is not None or not receiver.places):
             return None
         span = expr.span
+        if "namespace" in receiver.tags and not args and name in ("items", "values", "copy", "keys"):
+            return self.part_of_namespace(receiver, name)
         if name == "clear" and not args:
             if not kinds and self.vocabulary.names.is_object(last_word(_base(expr.callee))):
                 return None
@@ -485,8 +502,6 @@ class Calling(Deferring):
             return union([receiver.element, args[-1]]) if name == "setdefault" else NOTHING_KNOWN
         if name in _VIEWS and (kinds or not args):
             return receiver._replace(items=None)
-        if "namespace" in receiver.tags and not args and name in ("items", "values", "copy", "keys"):
-            return self.part_of_namespace(receiver, name)
         if name == "items" and not args:
             return Value(receiver.places, each=Value(items=(NOTHING_KNOWN, receiver.element)))
         if name == "keys" and kinds:

@@ -125,6 +125,7 @@ class Evaluation(Expressions):
         if self.remembered is not None:  # what is kept already is given without running it again
             span = self.entry.facts.span
             node = b.Either(("atom", "none", self.remembered), node, b.Leaves("return", span), span)
+        self.note_ways()
         returns = union(self.returns) if self.returns else self._declared_return()
         if returns.fresh:  # what is kept here is no new memory of the caller's
             kept = {
@@ -155,11 +156,20 @@ class Evaluation(Expressions):
             _asks_capture(self.return_tests),
             self.yields_in_capture,
             self.yields_in_pool,
-            frozenset(self.many),
+            many=frozenset(self.many),
         )
 
     def _declared_return(self) -> Value:
         return Value(types=self.project.annotation(self.module, self.entry.facts.returns))
+
+    def note_ways(self) -> None:
+        """Note which attributes of the object are reached through others, too: `self.loop = Loop(self.steps)`."""
+        for (owner, name), way, place in self.passed_in:
+            if place[0] == self.me and len(place) > 1:
+                self.all.ways.setdefault(owner, {}).setdefault((name, *way), set()).add(place[1:])
+            for keeper, attribute in self.keepers.get(place, ()):
+                if keeper in self.project.mro(owner) or owner in self.project.mro(keeper):
+                    self.all.ways.setdefault(owner, {}).setdefault((name, *way), set()).add((attribute,))
 
     def run(self, body: Flow) -> None:
         match body:
@@ -390,6 +400,7 @@ class Evaluation(Expressions):
             case flow.Group(items=items):
                 values = value.items if value.items is not None and len(value.items) == len(items) else None
                 taken = {place for each in values or () for place in each.places}
+                moved: dict[int, b.Touches] = {}
                 for i, item in enumerate(items):
                     part = values[i] if values is not None else self.part(value, i, span)
                     before = len(self.out)
@@ -397,7 +408,10 @@ class Evaluation(Expressions):
                     for at in range(before, len(self.out)):  # `old, self.x = self.x, {}` moves, it gives nothing up
                         node = self.out[at]
                         if isinstance(node, b.Touches) and node.how == "write" and taken.intersection(node.places):
-                            self.out[at] = node._replace(tags=node.tags | {"moved"})
+                            moved[at] = node
+                for at, node in moved.items():
+                    late = {"saved"} if self.outlived(node.places) else set()  # the variable may stand behind it
+                    self.out[at] = node._replace(tags=node.tags | {"moved"} | late)
             case flow.Op(op="*", operands=operands):
                 self.bind(operands[0], value._replace(items=None), span)
 
@@ -497,7 +511,10 @@ class Evaluation(Expressions):
         suppresses = isinstance(scope.context, flow.Call) and last_word(scope.context.callee) == "suppress"
         body = self.block(scope.body)
         if suppresses:
-            handler = b.Handler(True, b.NOTHING, (), scope.context.span)
+            named = scope.context.args  # type: ignore[union-attr]
+            everything = any(map(self.catches_all, named))
+            types = tuple(map(self.exception, named))
+            handler = b.Handler(everything, b.NOTHING, () if everything else types, scope.context.span)
             self.emit(b.Guarded(body, (handler,), b.NOTHING, b.NOTHING, scope.span))
         else:
             self.emit(body)

@@ -138,11 +138,16 @@ class _Scope:
     """Serials of the activations that led here, and its own."""
     aliases: dict[tuple[str, str], tuple[Place, ...]] = field(default_factory=dict)
     """(root, attribute) -> what it is, for the objects made so far in the run; one table for all of its scopes."""
+    ways: dict[Place, Place] = field(default_factory=dict)
+    """Longer places of objects -> the places that are the same ones; one table for all scopes of a run."""
 
     def __post_init__(self) -> None:
         for (root, attribute), places in self.behavior.aliases.items():
             made = self._own((root,))
             self.aliases[made[0][0], attribute] = tuple(each for place in places for each in self._own(place))
+        for way, target in self.behavior.paths.items():
+            for object_ in self._own(way[:1]):
+                self.ways[(*object_, *way[1:])] = (*object_, *target[1:])
 
     def frame(self, span: Span) -> Frame:
         """This activation as a step on the way to what happens in a span of it."""
@@ -184,6 +189,9 @@ class _Scope:
         whole = self.aliases.get((place[0], ""))
         if whole:
             return [final for each in whole for final in self._aliased((*each, *place[1:]), depth + 1)]
+        for size in range(2, len(place) + 1) if self.ways else ():
+            if (same := self.ways.get(place[:size])) is not None:
+                return self._aliased((*same, *place[size:]), depth + 1)
         return (place,)
 
     def left(self, configs: Iterable[Config]) -> list[Config]:
@@ -360,7 +368,11 @@ class Execution:
                     known = frozenset([each for each in known if each[0][1] not in (place, element)])
                     added = {(("true", place), True)} if node.how == "add" else set()
                     known |= {*missed, (("none", element if node.how == "add" else place), False), *added}
-                facts = facts.put(root, known | new)
+                saved = _saved(before, place) if "saved" in node.tags else _NONE
+                if node.how == "count":  # what was zero before is not zero any more
+                    zero = [kind for (kind, where), value in before if where == place and value is (kind != "true")]
+                    saved = frozenset([((kind, place), kind == "true") for kind in zero if kind in ("=0", "true")])
+                facts = facts.put(root, known | new | saved)
             return facts
 
         return after
@@ -438,7 +450,16 @@ class Execution:
                 configs = [config for config in configs if not _is_none(config, bindings.get(built.receiver, ()))]
             stack = (*scope.stack, scope.frame(node.span))
             activations = (*scope.activations, self._serial)
-            inner = _Scope(built, bindings, stack, self._serial, body, activations=activations, aliases=scope.aliases)
+            inner = _Scope(
+                built,
+                bindings,
+                stack,
+                self._serial,
+                body,
+                activations=activations,
+                aliases=scope.aliases,
+                ways=scope.ways,
+            )
             inner.returns(node, scope)
             entering = [_knowing(config, config.facts.put(RESULT[0], _NONE)) for config in configs]
             if node.outside:
@@ -597,6 +618,8 @@ def visit(
                     see(event._replace(in_constructor=made, value_places=scope.rebase_read(node.value_places)))
                 else:
                     see(event._replace(pool=scope.rebase(node.pool)))
+            case b.Either(test=("const", truth)):
+                walk(node.then if truth else node.other, scope, guards, branches, loops)
             case b.Either(test=test):
                 positive = _rebased(test, scope)
                 frame = scope.frame(node.span)
@@ -635,7 +658,7 @@ def visit(
                     stack = (*scope.stack, scope.frame(node.span))
                     walk(
                         built.node,
-                        _Scope(built, bindings, stack, serial, aliases=scope.aliases),
+                        _Scope(built, bindings, stack, serial, aliases=scope.aliases, ways=scope.ways),
                         guards,
                         branches,
                         loops,
@@ -719,6 +742,11 @@ def _said(node: b.Touches, place: Place) -> frozenset[Fact]:
         case "add":
             return frozenset(((true, True), (none, False)))
     return _NONE
+
+
+def _saved(facts: frozenset[Fact], place: Place) -> frozenset[Fact]:
+    """What is known of a place, for what was there and stands for an element from now on."""
+    return frozenset([((kind, (*place, ELEMENT)), value) for (kind, where), value in facts if where == place])
 
 
 def _as_before(config: Config, before: Sequence[Config]) -> Config:

@@ -16,7 +16,7 @@ from graphlint.facts import MODULE
 from graphlint.flow import Expr
 from graphlint.knowledge import HELD, Around, Knowledge
 from graphlint.project import FunctionEntry, Module
-from graphlint.rebasing import MOST_READ, all_of, sources
+from graphlint.rebasing import MOST_READ, all_of, given_to, sources
 from graphlint.source import Span
 from graphlint.values import (
     CONSTANTS,
@@ -26,6 +26,7 @@ from graphlint.values import (
     FALSE,
     GRAPH,
     NOTHING_KNOWN,
+    TENSOR,
     TRUE,
     UNKNOWN,
     WIDEST,
@@ -36,6 +37,7 @@ from graphlint.values import (
     Test,
     Type,
     Value,
+    asks_capture,
     flat,
     is_vague,
     store_place,
@@ -73,6 +75,8 @@ class Frame(ABC):
         self.yields_in_pool = False
         self.yields_in_capture = False
         self.many: set[str] = set()
+        self.passed_in: list[tuple[Slot, Place, Place]] = []
+        """Attribute that was given an object, the way through that object to what it was made with, and what that is."""
         self.loops: list[Span] = []
         self.deferred: dict[str, list[tuple[Node, Span]]] = {}
         """By root of an exit stack's place, what it does at its end: nodes, and the spans that registered them."""
@@ -90,6 +94,8 @@ class Frame(ABC):
         self._inside = 0
         """Comprehensions around the expression at hand, and assignments in expressions before it: they hide variables."""
         self.params = frozenset(param.name for param in entry.facts.params)
+        own = entry.owner is not None and entry.kind in ("method", "property") and bool(entry.facts.params)
+        self.me = f"${entry.facts.params[0].name}" if own else ""
         self._start(types)
 
     @abstractmethod
@@ -185,6 +191,8 @@ class Frame(ABC):
             "minted",
             "plan",
         }
+        if value.test is not None and asks_capture(value.test):
+            tags |= {"capturing"}
         if self.emitting and how == "add" and value.types and len(places) == 1 and len(places[0]) == 1:
             root = places[0][0]
             if any(t.name == GRAPH for t in flat(value.types)):
@@ -196,13 +204,28 @@ class Frame(ABC):
             notes.tags |= tags & HELD
             if value.fresh:
                 notes.tags.add("fresh")
+                if any(t.name == TENSOR for t in flat(value.types)):
+                    notes.tags.add("tensor")  # items of a display, a comprehension
             notes.types |= {t.name for t in flat(value.types)}
             self.keep(slot, value)
             self.hand_over(value, slot)
+            if how == "write" and len(places) == 1 and places[0][0] == self.me:
+                self.passed_in += [(slot, way, place) for way, place in given_to(value, self.all.is_set_once)]
+        if self.emitting and how in ("write", "drop") and self.outlived(places):
+            tags |= {"saved"}
         names = tuple(dict.fromkeys(t.name for t in flat(held)))
         if self.emitting and (how in ("drop", "clear") or (how == "write" and tags & {"none", "empty"})):
             self.destroyed(held, places, span)
         self.emit(b.Touches(how, places, slot, span, tags, all_of(value), names, value.fresh, key))
+
+    def outlived(self, places: tuple[Place, ...]) -> bool:
+        """Have variables that stand for what a place held go on doing so: `old = self.graph; self.graph = None`."""
+        if len(places) != 1 or places[0][0].startswith(("@", "%")) or len(places[0]) < 2:
+            return False
+        mine = [name for name, value in self.env.items() if value.places == places]
+        for name in mine:
+            self.env[name] = self.env[name]._replace(places=((*places[0], ELEMENT),))
+        return bool(mine)
 
     def whole(self, value: Value) -> Value:
         """What is kept with a value: a method of a graph keeps the graph that it is of."""

@@ -16,10 +16,10 @@ from graphlint import flow
 from graphlint.behavior import Behavior
 from graphlint.effects import Effect
 from graphlint.execution import Event, Refusal, visit
-from graphlint.keeping import Runs, Store, asks_capture, read_by, related
+from graphlint.keeping import Runs, Store, read_by, related
 from graphlint.source import Span
 from graphlint.summaries import Analysis
-from graphlint.values import ELEMENT, Place, Test, excludes_capture, implies_capture, negated
+from graphlint.values import ELEMENT, Place, Test, asks_capture, excludes_capture, implies_capture, negated
 
 _SHARED = ("class:", "mod:", "cell:")
 _LOCAL = ("@", "%")
@@ -182,6 +182,7 @@ class Growth:
             bool(self.kept)
             or self._is_locked(runs)
             or self._is_bypassed()
+            or self._is_left_alone()
             or self._follows_graph_death()
             or self._is_for_one_object(runs)
             or self._is_kept_by_consumers(runs)
@@ -225,10 +226,8 @@ class Growth:
         def refuse(refusal: Refusal) -> None:
             growing = any(self._compared(guard) for guard in refusal.guards)
             for guard in refusal.guards:
-                if (
-                    not asks_capture(guard) and guard not in self.event.guards
-                ):  # what holds where it grows, too, is no lock
-                    for place in _flags(guard):
+                if guard not in self.event.guards:  # what holds where it grows, too, is no lock
+                    for place in _locks(guard):
                         if place[0] == self.place[0] and not related(place, self.place):
                             locks[place] = locks.get(place, False) or growing
 
@@ -263,6 +262,32 @@ class Growth:
                 return False
             if excludes_capture(guard):
                 return not any(implies_capture(test) for test in raised)
+        return False
+
+    def _is_left_alone(self) -> bool:
+        """Whether it grows only until a capture was given it: a flag says so, and who asks later gets memory of his own."""
+        flags = {place for guard in self.event.guards for place in _denied(guard) if not related(place, self.place)}
+        return any(self._is_set_for_captures(flag) for flag in flags)
+
+    def _is_set_for_captures(self, flag: Place) -> bool:
+        """Whether a flag is set to what a capture's test says, where one says yes, or by who captures."""
+
+        def is_flag(node: b.Node) -> bool:
+            return isinstance(node, b.Touches) and any(place[-1] == flag[-1] for place in node.places)
+
+        for root in self.analysis.behaviors.all():
+            for node in root.nodes:
+                if not isinstance(node, b.Touches) or node.how != "write" or not is_flag(node):
+                    continue
+                if "capturing" in node.tags:
+                    return True
+                if "true" in node.tags:
+                    if Effect.CAPTURE in self.analysis.kinds.get(root.key, ()):
+                        return True
+                    seen: list[Event] = []
+                    visit(root, lambda _: None, seen.append)
+                    if any(event.node is node and any(map(implies_capture, event.guards)) for event in seen):
+                        return True
         return False
 
     def _follows_graph_death(self) -> bool:
@@ -438,6 +463,29 @@ def _flags(test: Test) -> Iterator[Place]:
         case ("not" | "and" | "or", *inner):
             for each in inner:
                 yield from _flags(each)
+
+
+def _locks(test: Test) -> Iterator[Place]:
+    """Flags that make a test true by themselves, whether the stream is being captured or not."""
+    match test:
+        case ("or", *inner):
+            for each in inner:
+                yield from _locks(each)
+        case _ if not asks_capture(test):
+            yield from _flags(test)
+
+
+def _denied(test: Test) -> Iterator[Place]:
+    """Flags that are not set where a test is true."""
+    match test:
+        case ("not", ("atom", "true", place)) if len(place) > 1:
+            yield place
+        case ("not", ("or", *inner)):
+            for each in inner:
+                yield from _denied(negated(each))
+        case ("and", *inner):
+            for each in inner:
+                yield from _denied(each)
 
 
 def _statements(body: flow.Flow) -> Iterator[flow.Flow]:

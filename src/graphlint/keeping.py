@@ -136,16 +136,6 @@ def related(one: Place, other: Place) -> bool:
     return one[: len(other)] == other or (other[: len(one)] == one and len(one) > 1)
 
 
-def asks_capture(test: Test) -> bool:
-    """Whether a test asks, in any of its parts, whether the stream is being captured."""
-    match test:
-        case ("atom", "capturing", _):
-            return True
-        case ("not" | "and" | "or", *inner):
-            return any(map(asks_capture, inner))
-    return False
-
-
 def own_test(analysis: Analysis, function: str) -> str | None:
     """A function that another one's module has, and that says, without arguments, whether the stream is captured."""
     module = analysis.project.functions[function].module

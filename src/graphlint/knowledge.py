@@ -30,7 +30,7 @@ from graphlint.facts import MODULE
 from graphlint.flow import Expr
 from graphlint.project import FunctionEntry, Module, Project
 from graphlint.rebasing import kept_bound
-from graphlint.values import CONTAINERS, NOTHING_KNOWN, WIDEST, Bound, Symbol, Type, Value, is_vague, union
+from graphlint.values import CONTAINERS, NOTHING_KNOWN, WIDEST, Bound, Place, Symbol, Type, Value, is_vague, union
 from graphlint.vocabulary import Entry, Vocabulary
 
 _DEEPEST = 24
@@ -95,6 +95,8 @@ class Knowledge(ABC):
         for the object."""
         self.finalizers: dict[str, dict[str, str]] = {}
         """By class, the same for what runs when an object of it goes."""
+        self.ways: dict[str, dict[Place, set[Place]]] = {}
+        """By class, ways through attributes of an object, and the attributes whose object they lead to."""
         self.closures: dict[str, Around] = {}
         """By nested function, the evaluation of the function that it was last seen in."""
         self.started: dict[str, dict[str, Value]] = {}
@@ -258,6 +260,49 @@ class Knowledge(ABC):
                     case flow.Item(base=flow.Attr(base=flow.Name(id=base), name=name)) if base in (me, short):
                         result.setdefault(name, []).append((function, value, "item"))
         return result
+
+    def ways_of(self, class_name: str) -> dict[Place, Place]:
+        """Ways through the attributes of a class's instances, and what they lead to, where that stays as it is made."""
+        found: dict[Place, Place] = {}
+        for each in self.project.mro(class_name):
+            for way, targets in self.ways.get(each, {}).items():
+                target = min(targets)
+                if len(targets) == 1 and way != target and self.is_set_once(each, way[0]):
+                    if self.is_set_once(each, target[0]):
+                        found[way] = target
+        return found
+
+    def is_set_once(self, class_name: str, name: str) -> bool:
+        """Whether one assignment alone gives an attribute of an instance something."""
+        given = [
+            expr
+            for each in self.project.mro(class_name)
+            for _, expr, how in self.field_bindings(each).get(name, ())
+            if how == "set" and not (isinstance(expr, flow.Lit) and expr.value is None)
+        ]
+        return len(given) == 1
+
+    def stays_empty(self, slot: Slot) -> bool:
+        """Whether nothing in the project puts anything into a container that an attribute or a variable holds."""
+        owner, name = slot
+        if owner in self.project.classes:
+            bound = [
+                (expr, how)
+                for each in self.project.mro(owner)
+                if each in self.project.classes
+                for _, expr, how in self.field_bindings(each).get(name, ())
+            ]
+            declared = [self.project.classes[each].attributes.get(name) for each in self.project.mro(owner)
+                        if each in self.project.classes]  # fmt: skip
+            bound += [(each.value, "set") for each in declared if each is not None and each.value is not None]
+        else:
+            module = self.project.modules.get(owner[4:]) if owner.startswith("mod:") else None
+            if module is None:
+                return False
+            bound = [(bind.value, "set") for bind in module.variables.get(name, ()) if bind.value is not None]
+            bound += [(expr, how) for _, expr, how in self._later_bindings(module, name)]
+        values = [(expr, how) for expr, how in bound if how != "annotation"]
+        return bool(values) and all(how == "set" and starts_empty(expr) for expr, how in values)
 
     def is_shared(self, class_name: str, name: str) -> str | None:
         """The class that holds `instance.name`, where it is a class attribute that no instance overrides."""

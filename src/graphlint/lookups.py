@@ -251,6 +251,8 @@ class Lookups(Frame):
         key = self.value(index)
         if isinstance(index, flow.Op) and index.op == "Slice":
             return base._replace(items=None)
+        if base.fresh and any(self.vocabulary.canonical(t.name) == TENSOR for t in base.types):
+            return base._replace(items=None)  # a view
         if self.emitting:
             self.lookups += base.places
         for t in base.types[:1]:

@@ -270,7 +270,8 @@ class _Runs:
             state = _State(self.automaton.start)
         elif isinstance(node, b.Touches) and node.how in ("write", "add") and event.value_places:
             state = self.moved(state, event)
-            back = self.pool in event.places and self.pool in event.value_places and not event.in_constructor
+            given = {place[:-1] if place[-1] == ELEMENT else place for place in event.value_places}
+            back = self.pool in event.places and self.pool in given and not event.in_constructor
             if back and "minted" not in node.tags:
                 state = _State(self.automaton.start)  # what was saved of it comes back: another pool than this one
         if state == before:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from graphlint.source import Span
 from graphlint.values import (
@@ -41,6 +41,24 @@ def all_of(value: Value, depth: int = 0) -> tuple[Place, ...]:
     each = (value.each,) if value.each is not None else ()
     inside = (*(value.items or ()), *value.fields.values(), *each)
     return tuple(dict.fromkeys((*value.places, *(place for part in inside for place in all_of(part, depth + 1)))))
+
+
+def given_to(value: Value, lasts: Callable[[str, str], bool], depth: int = 0) -> Iterator[tuple[Place, Place]]:
+    """The ways through the attributes of an object made here to what it was made with, and the places of that.
+
+    Args:
+        value: the object.
+        lasts: whether an attribute of a class stays what the constructor made it.
+        depth: how many objects are around it.
+    """
+    kind = value.types[0].name if len(value.types) == 1 else ""
+    for name, each in value.fields.items() if kind and depth < _DEEPEST_DISPLAY else ():
+        if not lasts(kind, name):
+            continue
+        if len(each.places) == 1 and ELEMENT not in each.places[0]:
+            yield (name,), each.places[0]
+        for way, place in given_to(each, lasts, depth + 1):
+            yield (name, *way), place
 
 
 def passed(value: Value) -> tuple[Place, ...]:

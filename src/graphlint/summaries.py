@@ -98,6 +98,8 @@ class Analysis:
             for source in notes.sources if notes is not None else ():
                 found |= self.holds(source) & {"captured"}
             names |= notes.types if notes is not None else set()
+            if name in self._kept_by_word and self.entry_for(slot) is not None:
+                found.add("captured")
             for each in names:
                 canonical = self.vocabulary.canonical(each)
                 if canonical == GRAPH:
@@ -255,7 +257,7 @@ class Analysis:
             tested = {name for n in nodes if isinstance(n, b.Either) for name in _atoms(n.test)}
             gives = any(
                 isinstance(n, b.Touches)
-                and (n.how in _GIVES_UP or n.tags & {"none", "empty"})
+                and (n.how in _GIVES_UP or n.tags & {"none", "empty", "minted"})
                 and self.holds(n.slot) & _MATTERS
                 for n in nodes
             )
@@ -271,6 +273,7 @@ class Analysis:
         everything = {each.key: each for each in self.behaviors.all()}
         for each in everything.values():
             self._note_given(each)
+            each.paths = self._paths(each) if self.behaviors.ways else {}
         callers: dict[str, set[str]] = {}
         found: set[str] = set()
         for key, each in everything.items():
@@ -308,6 +311,17 @@ class Analysis:
             key: replace(everything[key], node=self._simplified(everything[key].node, self.acting))
             for key in sorted(self.acting)
         }
+
+    def _paths(self, behavior: Behavior) -> dict[Place, Place]:
+        """Ways through the attributes of the object of a method to what other attributes of it are."""
+        owner = self.project.functions[behavior.function].owner
+        if behavior.receiver is None or owner is None:
+            return {}
+        known = self.known.get(("ways", owner))
+        if known is None:
+            known = self.known["ways", owner] = self.behaviors.ways_of(owner)
+        me = f"${behavior.receiver}"
+        return {(me, *way): (me, *target) for way, target in known.items()}
 
     def _note_given(self, behavior: Behavior) -> None:
         """Note that a slot is given device memory which a caller allocates for it."""
@@ -586,6 +600,16 @@ class Analysis:
                     if Effect.WS_RELEASE in self.effects(Event(node, node.places, (), ())):
                         return root.function
         return None
+
+    @cached_property
+    def _kept_by_word(self) -> frozenset[str]:
+        """Names of attributes and variables of which a vocabulary says that they keep memory from a capture."""
+        return frozenset(
+            entry.store.rpartition(".")[2]
+            for entries in self.vocabulary.calls.values()
+            for entry in entries
+            if entry.while_capturing and entry.store is not None
+        )
 
     def entry_for(self, slot: Slot | None) -> Entry | None:
         """The vocabulary's word that a slot keeps memory allocated while capturing."""

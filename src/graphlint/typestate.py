@@ -355,9 +355,10 @@ def _is_others_share(event: Event, trace: tuple[Event, ...]) -> bool:
 
 
 def _user(event: Event) -> tuple[Place, ...]:
-    """The object, none of the process's own, whose method leads to an event most directly."""
-    own = (frame.receiver for frame in reversed(event.stack) if frame.receiver and frame.receiver[0][0][0] in "$@%")
-    return next(own, ())
+    """The object, not the one that counts and none of the process's own, whose method leads to an event most directly."""
+    counted = event.places[0][:-1] if event.places else ()
+    receivers = (frame.receiver for frame in reversed(event.stack) if frame.receiver and frame.receiver[0] != counted)
+    return next((each for each in receivers if each[0][0][0] in "$@%"), ())
 
 
 def _is_one_step(trace: tuple[Event, ...]) -> bool:

@@ -103,6 +103,16 @@ def implies_capture(test: Test) -> bool:
     return False
 
 
+def asks_capture(test: Test) -> bool:
+    """Whether a test asks, in any of its parts, whether the stream is being captured."""
+    match test:
+        case ("atom", "capturing", _):
+            return True
+        case ("not" | "and" | "or", *inner):
+            return any(map(asks_capture, inner))
+    return False
+
+
 def excludes_capture(test: Test) -> bool:
     """Whether a test can be true only while the stream is not being captured."""
     match test:
