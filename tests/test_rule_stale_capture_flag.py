@@ -582,8 +582,21 @@ class Runner:
             self.graphs[rows] = graph
 """
 
+LENT = """
+class Lengths:
+    def __init__(self, arena: Arena, rows, for_graph: bool):
+        own = ASKED
+
+        def lent(name, *shape):
+            return arena.lend(name, shape, own)
+
+        self.lengths = lent("lengths", rows)
+        self.offsets = lent("offsets", rows, 4)
+"""
+
 THREADS = {
     "NVIDIA/TensorRT-LLM#10393": (METADATA, "self.is_recorded"),
+    "NVIDIA/TensorRT-LLM#10393, through a closure": (LENT, "for_graph"),
     "NVIDIA/TensorRT-LLM#16291": (PLAN, "self.for_graph"),
     "NVIDIA/TensorRT-LLM#16319": (TWO_PASSES, "True"),
 }
@@ -595,6 +608,11 @@ warm-up prepares for the pass that captures; each with what took the place of th
 def test_programs_after_public_threads(tmp_path: Path, program: str, remedy: str) -> None:
     assert len(findings(tmp_path, ARENA + program.replace("ASKED", TEST))) == 1
     assert findings(tmp_path, ARENA + program.replace("ASKED", remedy), preview=True) == []
+
+
+def test_a_closure_that_is_kept_asks_when_it_was_made_and_may_be_called_in_a_capture(tmp_path: Path) -> None:
+    kept = LENT.replace("ASKED", TEST).replace('self.lengths = lent("lengths", rows)', "self.lent = lent")
+    assert findings(tmp_path, ARENA + kept) == []
 
 
 # --------------------------------------------------------------------------------------------------------- rewrites

@@ -355,8 +355,12 @@ class _Finder:
     def _enclosed(self, entry: FunctionEntry, kept: Kept) -> Suspect | None:
         """An answer in a variable of the function that makes another one, which runs later."""
         parent = self.project.functions[entry.parent] if entry.parent is not None else None
-        if parent is None or kept.argument is None or parent.name in self.captured or entry.name not in self.captured:
+        if parent is None or kept.argument is None or parent.name in self.captured:
             return None
+        if entry.name not in self.captured:
+            flag = self._flag(kept) if self._builds(parent, 0) and _only_calls(parent, entry) else None
+            reader = (entry, kept.argument.span)
+            return self._suspect(parent, kept, flag, _BUILT, Precision.MEDIUM, {}, [reader]) if flag else None
         name = flow.last_name(kept.argument)
         when = f"when {entry.facts.name.partition('@')[0]} is made"
         return self._suspect(parent, kept, name, when, Precision.MEDIUM, {}, [(entry, kept.argument.span)])
@@ -655,6 +659,14 @@ class _Finder:
             None,
             precision,
         )
+
+
+def _only_calls(parent: FunctionEntry, nested: FunctionEntry) -> bool:
+    """Whether a function calls one that it defines, and hands it to nobody who could call it later."""
+    name = nested.facts.name.partition("@")[0]
+    named = [expr for expr in flow.expressions(parent.lowered.flow) if isinstance(expr, flow.Name) and expr.id == name]
+    called = {call.callee.span for call in parent.calls} | {nested.facts.span}
+    return len(named) > 1 and all(expr.span in called for expr in named)
 
 
 def _has_default(value: flow.Expr | None) -> bool:
