@@ -786,3 +786,62 @@ LOCK = """
 @pytest.mark.parametrize(("op", "is_reported"), [("or", False), ("and", True)])
 def test_a_lock_beside_the_test_of_a_capture(op: str, is_reported: bool) -> None:
     assert bool(reported(LOCK.format(op=op))) is is_reported
+
+
+LATE = """
+import torch
+
+class Arena:
+    def __init__(self):
+        self.locked = False
+        self.buffer = None
+
+    def room(self, n):
+        if self.buffer is None or self.buffer.numel() < n:
+            if self.locked:
+                raise RuntimeError("locked")
+            self.buffer = torch.empty(n, device="cuda")
+        return self.buffer[:n]
+
+    def lock(self):
+        self.locked = True
+
+ARENA = Arena()
+
+class OldRunner:
+    def capture_model(self):
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            ARENA.room(64)
+        ARENA.lock()
+
+class Runner:
+    def capture_model(self):
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            ARENA.room(64)
+
+class Worker:
+    def __init__(self, runner: Runner, step):
+        self.runner = runner
+        self.step = step
+
+    def start(self, eager):
+        if not eager:
+            self.runner.capture_model()
+        warm_up_kernels(self.runner)
+        self.step()
+"""
+
+
+def test_a_warm_up_after_a_capture_that_locks_nothing_is_a_note() -> None:
+    (finding,) = find(LATE)
+    assert finding.severity is Severity.NOTE
+    assert reported(LATE) == ["warm_up_kernels(self.runner)"]
+    assert reported(LATE.replace("runner: Runner", "runner: OldRunner")) == []
+    assert reported(LATE.replace("        warm_up_kernels(self.runner)\n", "")) == []
+    moved = LATE.replace("        warm_up_kernels(self.runner)\n", "").replace(
+        "        if not eager:\n", "        warm_up_kernels(self.runner)\n        if not eager:\n"
+    )
+    assert reported(moved) == []
+    assert reported(LATE.replace("        warm_up", "        else:\n            warm_up")) == []

@@ -3,7 +3,7 @@
 A suspect's values:
 
     place       what is replaced, as the message names it
-    how         `assign`, `item` or `resize`
+    how         `assign`, `item` or `resize`; `late`: a warm-up after the capture
     captured    "yes" where the project captures code that comes to the replacement
     holder      who holds it: `self`, `class NAME` (a class of the same file, by its qualified name there), `module` or
                 `function START-END` (around the reported one); absent where it is held elsewhere
@@ -18,11 +18,11 @@ A suspect's values:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from graphlint import behavior as b
-from graphlint import codemod
+from graphlint import codemod, flow
 from graphlint.edits import Applicability, Edit, Fix
 from graphlint.effects import Effect
 from graphlint.findings import Finding, Precision, Severity, Step, Suspect
@@ -31,9 +31,14 @@ from graphlint.keeping import Runs, own_test, stores
 from graphlint.source import Span
 from graphlint.summaries import Analysis
 from graphlint.typestate import place_text, step
+from graphlint.vocabulary import words_in
 
+_RULE = "workspace-growth"
 _TEST = "torch.cuda.is_current_stream_capturing"
 _ERROR = "WorkspaceGrowthError"
+_WARM_UP = frozenset(("prewarm", "warm", "warming", "warmup"))
+_MOST_LOCKED = 4
+_MOST_CALLS = 4
 _ERROR_TEXT = "Memory that a capture reads would have to grow in it: run the largest shape once before."
 
 
@@ -43,11 +48,75 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
     runs = Runs(analysis, found)
     captures = any(Effect.CAPTURE in kinds for kinds in analysis.kinds.values())
     best: dict[tuple[str, Span], Suspect] = {}
+    locked: list[Growth] = []
     for growth in growths(analysis, found, runs):
         if not growth.is_handled(runs):
             suspect = _suspect(analysis, growth, captures=captures)
             best.setdefault((suspect.path, suspect.at), suspect)
+        elif growth.locks:
+            locked.append(growth)
+    for suspect in _late_warm_ups(analysis, locked, runs) if captures else ():
+        best.setdefault((suspect.path, suspect.at), suspect)
     yield from (best[place] for place in sorted(best))
+
+
+def _late_warm_ups(analysis: Analysis, locked: Sequence[Growth], runs: Runs) -> Iterator[Suspect]:
+    """Calls of a warm-up, by its name, after a capture that leaves growth unlocked: notes, for the name is all that says it."""
+    for growth in locked[:_MOST_LOCKED]:
+        locking = _leading_to(runs, {name for lock in growth.locks for name in growth.lockers(lock)})
+        for root in analysis.roots():
+            if Effect.CAPTURE not in analysis.kinds[root.key]:
+                continue
+            unlocked = {
+                node.span
+                for node in root.nodes
+                if isinstance(node, b.Calls) and any(_captures(analysis, key, locking) for key in node.behaviors)
+            }
+            entry = analysis.project.functions[root.function]
+            path = entry.module.source.path
+            for late, capture in _warmed_late(entry.lowered.flow, unlocked, []) if unlocked else ():
+                steps = (
+                    Step(path, capture, Effect.CAPTURE.value, "captures, and leaves what can grow unlocked"),
+                    Step(path, late, "called", "runs other shapes, by its name"),
+                    step(analysis, growth.event._replace(effect=Effect.WS_REPLACE), 0),
+                )
+                values = {"place": place_text(growth.place, analysis, growth.root), "how": "late"}
+                function = entry.facts.span
+                yield Suspect(_RULE, path, function, late, steps, values, Severity.NOTE, Precision.MEDIUM)
+
+
+def _captures(analysis: Analysis, key: str, locking: frozenset[str]) -> bool:
+    """Whether a function captures, as its name says as well, and does not come to what locks."""
+    name = key.partition("|")[0]
+    said = analysis.vocabulary.names.captures.intersection(words_in(name.rpartition(".")[2]))
+    return bool(said) and name not in locking and Effect.CAPTURE in analysis.kinds.get(key, ())
+
+
+def _leading_to(runs: Runs, functions: set[str]) -> frozenset[str]:
+    """Some functions, and those that come to them in a few calls."""
+    found = set(functions)
+    waiting = list(functions)
+    for _ in range(_MOST_CALLS):
+        waiting = [caller.function for name in waiting for caller in runs.callers(name) if caller.function not in found]
+        found.update(waiting)
+    return frozenset(found)
+
+
+def _warmed_late(body: flow.Flow, captures: set[Span], begun: list[Span]) -> Iterator[tuple[Span, Span]]:
+    """Statements that call a warm-up, each with the capture before it on its way; `begun` are captures, and is added to."""
+    spans = [call.span for expr in flow.operands(body) for call in flow.calls(flow.Eval(expr, expr.span))]
+    if isinstance(body, flow.Eval) and isinstance(body.value, flow.Call) and begun and not captures.intersection(spans):
+        if not _WARM_UP.isdisjoint(words_in(flow.last_name(body.value))):
+            yield body.value.span, begun[-1]
+    begun += [span for span in spans if span in captures]
+    if isinstance(body, flow.Alt):
+        sides = [list(begun), list(begun)]
+        for part, state in zip((body.then, body.other), sides, strict=True):
+            yield from _warmed_late(part, captures, state)
+        begun[:] = max(sides, key=len)
+        return
+    for part in flow.children(body):
+        yield from _warmed_late(part, captures, begun)
 
 
 def _suspect(analysis: Analysis, growth: Growth, *, captures: bool) -> Suspect:
@@ -60,7 +129,7 @@ def _suspect(analysis: Analysis, growth: Growth, *, captures: bool) -> Suspect:
         values["captured"] = "yes"
     values |= _where(analysis, growth)
     return Suspect(
-        "workspace-growth",
+        _RULE,
         entry.module.source.path,
         entry.facts.span,
         growth.event.stack[0].span,

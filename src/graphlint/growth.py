@@ -7,7 +7,7 @@ kept, where growth is refused from some point on, and where everybody who asks f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -221,6 +221,11 @@ class Growth:
 
         That it is refused inside a capture does not count: growth outside of it, later, is what takes the memory away.
         """
+        return any(self._is_taken(runs, place, growing=growing) for place, growing in self.locks.items())
+
+    @cached_property
+    def locks(self) -> Mapping[Place, bool]:
+        """Flags that make it raise where it would grow, each with whether the same test asks for the size."""
         locks: dict[Place, bool] = {}
 
         def refuse(refusal: Refusal) -> None:
@@ -232,23 +237,27 @@ class Growth:
                             locks[place] = locks.get(place, False) or growing
 
         visit(self.whole, self.analysis.behaviors.built, lambda _: None, refuse)
-        return any(self._is_taken(runs, place, growing=growing) for place, growing in locks.items())
+        return locks
 
-    def _is_taken(self, runs: Runs, lock: Place, *, growing: bool) -> bool:
-        """Whether somebody sets the flag; a setter without a caller counts where nobody captures in these files either.
-
-        A flag that only constructors set tells one kind of object from another. It locks what asks for it as it grows.
-        """
+    def lockers(self, lock: Place) -> frozenset[str]:
+        """Functions, other than constructors, that set a flag."""
         setters = {
             root.function
             for root in self.analysis.behaviors.all()
             for node in root.nodes
             if isinstance(node, b.Touches)
             and node.how == "write"
-            and node.tags != {"none"}
+            and not node.tags & {"none", "false"}
             and any(place[-1] == lock[-1] for place in node.places)
         }
-        later = {name for name in setters if name.rpartition(".")[2] not in ("__init__", "__post_init__")}
+        return frozenset(name for name in setters if name.rpartition(".")[2] not in ("__init__", "__post_init__"))
+
+    def _is_taken(self, runs: Runs, lock: Place, *, growing: bool) -> bool:
+        """Whether somebody sets the flag; a setter without a caller counts where nobody captures in these files either.
+
+        A flag that only constructors set tells one kind of object from another. It locks what asks for it as it grows.
+        """
+        later = self.lockers(lock)
         if not later:
             return growing
         return not self.is_captured or any(runs.callers(name) for name in later)
