@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from graphlint.effects import Effect
+from graphlint.mentions import grouped, mentions
 from graphlint.source import Source
 from graphlint.vocabulary import Vocabulary
 from graphlint.words import COMMON_METHODS
@@ -19,7 +20,8 @@ FEW = 64
 """A project of this many files or fewer is read whole, unless `concern` says that it is about something else."""
 
 _ALLOCATES = (b"torch.empty", b"torch.zeros", b"torch.ones", b"torch.full", b"torch.arange", b"new_empty", b"new_zeros")
-_TOO_SMALL = (b".numel() <", b".shape[0] <", b".size(0) <", b"nbytes <", b"nbytes() <", b"popitem(")
+_SIZES = (b".numel() ", b".shape[0] ", b".size(0) ", b"nbytes ", b"nbytes() ")
+"""Of a tensor, in front of a `<`."""
 _MEMOS = (b"lru_cache", b"functools.cache")
 _MEMO_BY_STREAM = re.compile(
     rb"@(?:functools\.)?(?:lru_cache|cache)\b[^\n]*\n\s*(?:@[^\n]*\n\s*)*(?:async )?def \w+\([^)]*stream"
@@ -68,11 +70,9 @@ def tokens(vocabulary: Vocabulary) -> tuple[bytes, ...]:
 def mention(sources: Iterable[Source], vocabulary: Vocabulary) -> list[Source]:
     """The files that mention a distinctive name, or keep device memory in a telling way, in order."""
     wanted = tokens(vocabulary)
-    return [source for source in sources if _mentions(source, wanted)]
-
-
-def _mentions(source: Source, wanted: Iterable[bytes]) -> bool:
-    return any(token in source.content for token in wanted) or keeps_memory(source.content)
+    return [
+        source for source in sources if any(token in source.content for token in wanted) or keeps_memory(source.content)
+    ]
 
 
 def select(sources: Iterable[Source], vocabulary: Vocabulary) -> list[Source]:
@@ -80,11 +80,13 @@ def select(sources: Iterable[Source], vocabulary: Vocabulary) -> list[Source]:
 
     A package's `__init__.py` has no effect; but a name that is imported from it is found through it only.
     """
-    wanted = tokens(vocabulary)
+    wanted = grouped(tokens(vocabulary))
     return [
         source
         for source in sources
-        if _mentions(source, wanted) or (source.path.endswith("__init__.py") and b"import" in source.content)
+        if mentions(source.content, wanted)
+        or keeps_memory(source.content)
+        or (source.path.endswith("__init__.py") and b"import" in source.content)
     ]
 
 
@@ -95,11 +97,10 @@ def keeps_memory(text: bytes) -> bool:
     """
     if b".resize_(" in text:
         return True
-    if not any(word in text for word in _ALLOCATES):
+    replaces = b"popitem(" in text or any(part.endswith(_SIZES) for part in text.split(b"<")[:-1])
+    if not replaces and (_MEMO_BY_STREAM.search(text) is None or not any(word in text for word in _MEMOS)):
         return False
-    return any(word in text for word in _TOO_SMALL) or (
-        any(word in text for word in _MEMOS) and _MEMO_BY_STREAM.search(text) is not None
-    )
+    return any(word in text for word in _ALLOCATES)
 
 
 def concern(sources: Sequence[Source], vocabulary: Vocabulary) -> bool:

@@ -21,6 +21,7 @@ from graphlint.cpp.lower import Lowering
 from graphlint.cpp.vocabulary import BindingMacro, Vocabulary, load
 from graphlint.effects import Lifetime
 from graphlint.flow import Attr, Bind, Call, Eval, Expr, Flow, Func, Group, Lit, Name, Op, Seq, children
+from graphlint.mentions import mentions
 from graphlint.source import CPP, Source, Span
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class MissingGrammarError(ImportError):
 
 def wanted(content: bytes) -> bool:
     """Whether a file can have an effect or a binding: whether it holds a name of the vocabulary."""
-    return any(piece in content and any(token in content for token in group) for piece, group in load().tokens.items())
+    return mentions(content, load().tokens)
 
 
 def read(source: Source) -> CppFacts:

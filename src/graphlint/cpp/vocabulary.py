@@ -32,6 +32,7 @@ from importlib import resources
 from graphlint import declarations
 from graphlint.declarations import Document, ListOf, OneOf, Table
 from graphlint.effects import Effect
+from graphlint.mentions import Groups, grouped
 
 
 @dataclass(frozen=True)
@@ -93,9 +94,8 @@ class Vocabulary:
     """By last word, without the leading dot."""
     bindings: Mapping[str, BindingMacro]
     words: Words
-    tokens: Mapping[bytes, tuple[bytes, ...]] = field(default_factory=dict)
-    """A file without any of the tokens has no effect and no binding in it. They are grouped by a piece that all tokens
-    of a group have: one search for the piece spares the others in most files."""
+    tokens: Groups = field(default_factory=dict)
+    """A file without any of the tokens has no effect and no binding in it."""
 
     def entries(self, name: str, *, is_method: bool, receiver: str = "") -> tuple[Entry, ...]:
         """The effects of calling `name`, which may be qualified; `receiver` is the type of a method's object."""
@@ -193,7 +193,7 @@ def parse(document: Document) -> Vocabulary:
     lists = {(table, key): frozenset(document[table][key]) for table, keys in _WORD_LISTS.items() for key in keys}
     words = Words(*lists.values())
     found = {name: tuple(entries) for name, entries in effects.items()}
-    return Vocabulary(found, bindings, words, _grouped(_tokens(found, bindings, words)))
+    return Vocabulary(found, bindings, words, grouped(_tokens(found, bindings, words)))
 
 
 @cache
@@ -220,7 +220,9 @@ _WEAK = frozenset({".reset", ".allocate"})
 """Too common to tell a file by: their type's name tells it."""
 
 
-def _tokens(effects: Mapping[str, Iterable[Entry]], bindings: Mapping[str, BindingMacro], words: Words) -> list[bytes]:
+def _tokens(
+    effects: Mapping[str, Iterable[Entry]], bindings: Mapping[str, BindingMacro], words: Words
+) -> tuple[bytes, ...]:
     names = {entry.name for entries in effects.values() for entry in entries} - _WEAK
     methods = {name[1:] for name in names if name.startswith(".")}
     found = {name for name in names if not name.startswith(".")} | words.graph_types | frozenset(bindings)
@@ -228,23 +230,4 @@ def _tokens(effects: Mapping[str, Iterable[Entry]], bindings: Mapping[str, Bindi
     found |= {f"::{name}<" for name in words.class_binders}
     found |= {f"{arrow}{name}(" for name in methods for arrow in (".", ">")}
     # A token that holds another one finds nothing new.
-    return sorted(token.encode() for token in found if not any(other != token and other in token for other in found))
-
-
-_PIECE = 5
-"""Bytes; shorter pieces stand in most files."""
-
-
-def _grouped(tokens: list[bytes]) -> dict[bytes, tuple[bytes, ...]]:
-    """Groups of tokens that share a piece, the largest groups first."""
-    groups: dict[bytes, tuple[bytes, ...]] = {}
-    left = list(tokens)
-    while left:
-        holders: dict[bytes, list[bytes]] = {}
-        for token in left:
-            for start in range(max(1, len(token) - _PIECE + 1)):
-                holders.setdefault(token[start : start + _PIECE], []).append(token)
-        piece = max(sorted(holders), key=lambda one: len(set(holders[one])))
-        groups[piece] = tuple(dict.fromkeys(holders[piece]))
-        left = [token for token in left if token not in groups[piece]]
-    return groups
+    return tuple(sorted(one.encode() for one in found if not any(other != one and other in one for other in found)))
