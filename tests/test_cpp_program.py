@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from cpp_cases import as_files, ids, marked, reported
+from cpp_cases import analysis, as_files, ids, marked, reported, suspects
+
+from graphlint.findings import Severity
 
 CUDA = "torch::dtype(torch::kInt8).device(torch::kCUDA)"
 
@@ -825,3 +827,30 @@ def _filled(program: str | dict[str, str]) -> dict[str, str]:
 def test_reported_where_it_is_marked(name: str, program: str | dict[str, str]) -> None:
     files = _filled(program)
     assert reported(files) == marked(files), name
+
+
+@pytest.mark.parametrize(
+    ("test", "severity"),
+    [
+        ("kept_.numel() < n", Severity.WARNING),
+        ("!(kept_.numel() >= n)", Severity.WARNING),
+        ("!kept_.defined() || n > capacity_", Severity.WARNING),
+        ("kept_.size(1) != n || kept_.numel() < n", Severity.WARNING),
+        ("kept_.size(1) != n", Severity.NOTE),
+        ("!kept_.defined() || capacity_ != n", Severity.NOTE),
+    ],
+)
+def test_what_is_made_anew_for_other_dimensions_and_not_for_more_is_a_note(test: str, severity: Severity) -> None:
+    program = f"""
+        class Runner {{
+          void step(int64_t n, cudaStream_t stream) {{
+            if ({test}) {{
+              kept_ = torch::empty({{n}}, CUDA);
+              capacity_ = n;
+            }}
+          }}
+          at::Tensor kept_;
+          int64_t capacity_ = 0;
+        }};
+    """
+    assert [each.severity for each in suspects(analysis(_filled(program)))] == [severity]

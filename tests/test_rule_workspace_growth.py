@@ -845,3 +845,65 @@ def test_a_warm_up_after_a_capture_that_locks_nothing_is_a_note() -> None:
     )
     assert reported(moved) == []
     assert reported(LATE.replace("        warm_up", "        else:\n            warm_up")) == []
+
+
+SIZES = {
+    "a floor": ("max(n, 64)", "", Severity.NOTE),
+    "a floor of something that is known": ("(bound, 8)", "bound = max(n, self.rows * 8)", Severity.NOTE),
+    "what there was": ("max(n, 2 * self.scratch.numel())", "", Severity.WARNING),
+    "what there was, by another name": ("max(n, 2 * have)", "have = self.scratch.numel()", Severity.WARNING),
+    "what is asked for": ("n", "", Severity.WARNING),
+    "a part of a product": ("n * max(self.rows, 2)", "", Severity.WARNING),
+    "one number": ("max(sizes)", "", Severity.WARNING),
+}
+
+
+@pytest.mark.parametrize(("size", "statement", "expected"), SIZES.values(), ids=list(SIZES))
+def test_what_is_made_larger_than_asked_for_is_a_note(size: str, statement: str, expected: Severity) -> None:
+    program = f"""
+import torch
+
+
+class Mixer:
+    def __init__(self, rows):
+        self.rows = rows
+        self.scratch = None
+
+    def mix(self, x, sizes):
+        n = x.numel()
+        {statement or "pass"}
+        if self.scratch is None or self.scratch.numel() < n:
+            self.scratch = torch.empty({size}, device="cuda")
+        return self.scratch[:n]
+"""
+    assert [each.severity for each in find(program)] == [expected]
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "expected"),
+    [
+        ("init_graph_state", "self.lengths = torch.ones(rows, device='cuda')", Severity.NOTE),
+        ("init_graph_state", "self.lengths.zero_()", Severity.WARNING),
+        ("init_graph_state", "if rows > 8: self.lengths = torch.ones(rows, device='cuda')", Severity.WARNING),
+        ("step", "self.lengths = torch.ones(rows, device='cuda')", Severity.WARNING),
+    ],
+)
+def test_a_set_up_that_makes_the_rest_anew_is_a_note(name: str, other: str, expected: Severity) -> None:
+    program = f"""
+import torch
+
+
+class Backend:
+    def __init__(self, rows):
+        self.starts = torch.zeros(rows, device="cuda")
+        self.lengths = torch.zeros(rows, device="cuda")
+
+    def {name}(self, rows):
+        if rows > self.starts.shape[0]:
+            self.starts = torch.zeros(rows, device="cuda")
+        {other}
+
+    def run(self, rows):
+        self.{name}(rows)
+"""
+    assert [each.severity for each in find(program)] == [expected]

@@ -192,6 +192,9 @@ def _last_reset(analysis: Analysis, owner: str) -> Span | None:
 def _severity(growth: Growth, *, captures: bool) -> Severity | None:
     """A note where the files capture, and none of their captures is seen to come to the place or to read it.
 
+    So it is where a function sets everything up anew, which whoever captures calls first, and where the memory is made
+    larger than it is asked for: what a floor holds, as a rule every call fits in.
+
     Most of these are asked for by eager code alone, or with one size for the life of the process: of those that were
     opened in six engines, 3 of 21 could be reached. To tell them apart takes somebody who knows the engine.
     """
@@ -199,6 +202,8 @@ def _severity(growth: Growth, *, captures: bool) -> Severity | None:
         return Severity.ERROR
     if growth.how == "resize":
         return None  # a caller's, by its name
+    if growth.has_floor or growth.is_set_up:
+        return Severity.NOTE
     if captures and not growth.knows_captures and not (growth.is_read and growth.is_too_small):
         return Severity.NOTE
     return None

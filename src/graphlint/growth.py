@@ -20,12 +20,15 @@ from graphlint.keeping import Runs, Store, read_by, related
 from graphlint.source import Span
 from graphlint.summaries import Analysis
 from graphlint.values import ELEMENT, Place, Test, asks_capture, excludes_capture, implies_capture, negated
+from graphlint.vocabulary import words_in
 
 _SHARED = ("class:", "mod:", "cell:")
 _LOCAL = ("@", "%")
 _SIZES = ("<", ">", "<=", ">=")
 _FIXED = ("device", "dtype")
 """Properties of a tensor that stay as they are while a process serves."""
+_SET_UP = frozenset(("init", "initialize", "setup", "prepare", "allocate", "create", "build"))
+"""Words of functions that make what others work with."""
 _MOST_CALLERS = 3
 
 
@@ -86,6 +89,50 @@ class Growth:
         asserted = [negated(each.guards[-1]) for each in refused if each.guards]
         deciding = [guard for guard in self.event.guards if guard not in asserted]
         return self.how == "resize" or any(t[1] in _SIZES for guard in deciding for t in self._compared(guard))
+
+    @cached_property
+    def has_floor(self) -> bool:
+        """Whether it is made at least as large as something that is not asked for: only seldom it is too small."""
+        entry = self.analysis.project.functions[self.root.function]
+        bound: dict[str, list[flow.Expr]] = {}
+        for each in flow.statements(entry.lowered.flow):
+            if isinstance(each, flow.Bind) and isinstance(each.target, flow.Name) and each.value is not None:
+                bound.setdefault(each.target.id, []).append(each.value)
+        made = {origin.span for origin in self.event.node.fresh} if isinstance(self.event.node, b.Touches) else set()
+        sizes = [size for call in entry.calls if call.span in made for size in call.args]
+        seen: set[str] = set()
+        while sizes:
+            match sizes.pop():
+                case flow.Group(items=items):
+                    sizes += items
+                case flow.Name(id=name) if name not in seen and len(bound.get(name, ())) == 1:
+                    seen.add(name)
+                    sizes += bound[name]
+                case flow.Call(callee=flow.Name(id="max"), args=(_, _, *_) as args):
+                    parts = [each for arg in args for each in _parts(arg)]
+                    parts += [
+                        each for name in map(flow.last_name, parts) for e in bound.get(name, ()) for each in _parts(e)
+                    ]
+                    if not any(flow.last_name(each) == self.place[-1] for each in parts):
+                        return True
+        return False
+
+    @cached_property
+    def is_set_up(self) -> bool:
+        """Whether the function is named after setting up, and makes other memory anew each time that it is called."""
+        name = self.root.function.rpartition(".")[2]
+        if _SET_UP.isdisjoint(words_in(name)):
+            return False
+        found: list[Event] = []
+        visit(self.whole, lambda _: None, found.append)
+        return any(
+            isinstance(event.node, b.Touches)
+            and event.node.how == "write"
+            and event.node.fresh
+            and not event.guards
+            and any(len(place) > 1 and place[0] == self.place[0] and place != self.place for place in event.places)
+            for event in found
+        )
 
     @cached_property
     def whole(self) -> Behavior:
@@ -401,6 +448,12 @@ def _decided_by_callers(analysis: Analysis, store: Store, runs: Runs) -> Iterato
             present = [growth.when_present(guard) for guard in event.guards]
             if growth.comparisons and False not in present and _is_long_lived(analysis, runs, growth):
                 yield growth
+
+
+def _parts(expr: flow.Expr) -> Iterator[flow.Expr]:
+    yield expr
+    for each in flow.subexpressions(expr):
+        yield from _parts(each)
 
 
 def _is_named_by_caller(store: Store) -> bool:

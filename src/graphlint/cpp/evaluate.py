@@ -118,7 +118,7 @@ class Evaluator(Storage):
         guards = state.guards
         values = []
         for branch, formula in ((then, truth), (other, conditions.negate(truth))):
-            guard = Guard(formula, frame.function.path, test.span, asked.sized, asked.asks, asked.asked)
+            guard = Guard(formula, frame.function.path, test.span, asked.sized, asked.asks, asked.asked, asked.outgrown)
             state.guards = (*guards, guard)
             values.append(self.value(branch, state, frame))
         state.guards = guards
@@ -133,6 +133,7 @@ class Evaluator(Storage):
             return Value(
                 truth=conditions.negate(values[0].truth),
                 sized=values[0].sized,
+                outgrown=values[0].outgrown,
                 asks=values[0].asks,
                 asked=values[0].asked,
             )
@@ -148,6 +149,7 @@ class Evaluator(Storage):
         return Value(
             measures=frozenset().union(*(_measured(*pair) for pair in zip(values, expr.operands, strict=True))),
             sized=frozenset().union(*(value.sized for value in values)),
+            outgrown=frozenset().union(*(value.outgrown for value in values)),
             asks=frozenset().union(*(value.asks for value in values)),
             options=frozenset().union(*(value.options for value in values)),
             fresh=all_fresh(values) if op == "," else (),
@@ -156,6 +158,7 @@ class Evaluator(Storage):
     def _boolean(self, expr: Op, state: State, frame: Frame) -> Value:
         truth: Formula = TRUE if expr.op == "and" else FALSE
         sized: frozenset[Cell] = frozenset()
+        outgrown: frozenset[Cell] = frozenset()
         asks: frozenset[Cell] = frozenset()
         asked = None
         guards = state.guards
@@ -164,15 +167,16 @@ class Evaluator(Storage):
             mine = value.truth
             truth = conditions.both(truth, mine) if expr.op == "and" else conditions.either(truth, mine)
             sized |= value.sized
+            outgrown |= value.outgrown
             asks |= value.asks
             asked = asked or value.asked
             reached = mine if expr.op == "and" else conditions.negate(mine)
             state.guards = (
                 *state.guards,
-                Guard(reached, frame.function.path, operand.span, value.sized, value.asks, value.asked),
+                Guard(reached, frame.function.path, operand.span, value.sized, value.asks, value.asked, value.outgrown),
             )
         state.guards = guards
-        return Value(truth=truth, sized=sized, asks=asks, asked=asked)
+        return Value(truth=truth, sized=sized, asks=asks, asked=asked, outgrown=outgrown)
 
     def _comparison(self, expr: Op, values: Sequence[Value]) -> Value:
         one, other = values
@@ -188,7 +192,8 @@ class Evaluator(Storage):
         sized = _measured(one, expr.operands[0]) | _measured(other, expr.operands[1])
         if any(isinstance(operand, Lit) and operand.value in (0, None) for operand in expr.operands):
             sized = frozenset()  # whether there is anything, not whether it is large enough
-        return Value(truth=truth, sized=sized, asks=asks, asked=asked)
+        outgrown = sized if expr.op not in ("==", "!=") else frozenset()
+        return Value(truth=truth, sized=sized, asks=asks, asked=asked, outgrown=outgrown)
 
     def _status(self, truth: Formula, op: str, literal: Expr) -> Formula:
         """Whether a comparison of a capture status with a constant holds."""

@@ -91,6 +91,8 @@ class Guard(NamedTuple):
     """Whose state it asks for."""
     asked: tuple[str, Span] | None = None
     """File and place of the call that asks whether a capture is under way."""
+    outgrown: frozenset[Cell] = frozenset()
+    """Those of `sized` that it asks to be large enough, not just the same."""
 
 
 class Call(NamedTuple):
@@ -146,6 +148,7 @@ class Value(NamedTuple):
     asked: tuple[str, Span] | None = None
     function: str = ""
     """The id of the lambda that it is."""
+    outgrown: frozenset[Cell] = frozenset()
     options: frozenset[str] = frozenset()
     """`host` or `device`, where it says where a tensor goes."""
 

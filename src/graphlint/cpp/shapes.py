@@ -58,8 +58,10 @@ def replaced_when_small(analysis: Analysis, rule: str) -> Iterator[Suspect]:
             is_step = _runs_on_stream(analysis, walked)
             # Raw memory belongs to code that has no tensors, hence few graphs of torch's.
             precision = Precision.LOW if kept.fresh.is_raw and not is_step else Precision.MEDIUM
+            # For other dimensions, not for more of something: those of a model's layers stay as they are.
+            severity = Severity.NOTE if test is not None and not test.outgrown else Severity.WARNING
             best.offer(
-                _suspect(rule, kept, _growth(kept, test), Severity.WARNING, precision),
+                _suspect(rule, kept, _growth(kept, test), severity, precision),
                 (not is_step, len(kept.fresh.calls)),
             )
     yield from best

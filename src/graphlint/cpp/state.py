@@ -223,6 +223,7 @@ def join_values(one: Value, other: Value, test: Formula) -> Value:
         is_looked_up=one.is_looked_up or other.is_looked_up,
         measures=one.measures | other.measures,
         sized=one.sized | other.sized,
+        outgrown=one.outgrown | other.outgrown,
         asks=one.asks | other.asks,
         asked=one.asked or other.asked,
         function=one.function or other.function,

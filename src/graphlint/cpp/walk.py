@@ -200,7 +200,7 @@ class Walker(Evaluator):
 
     def _under(self, state: State, test: Value, formula: Formula, span: Span, frame: Frame) -> State:
         branch = state.copy()
-        guard = Guard(formula, frame.function.path, span, test.sized, test.asks, test.asked)
+        guard = Guard(formula, frame.function.path, span, test.sized, test.asks, test.asked, test.outgrown)
         branch.guards = (*state.guards, guard)
         return branch
 
