@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pickle
-import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -51,12 +49,16 @@ def shared(pieces: int, work: Callable[[int], _Result]) -> list[_Result]:
                 done[piece[0]] = work(piece[0])
             answered = stream.read()
     except BaseException:
+        import signal
+
         os.kill(copy, signal.SIGKILL)
         raise
     finally:
         os.close(queue)
         os.waitpid(copy, 0)
     if answered:
+        import pickle
+
         with contextlib.suppress(pickle.UnpicklingError, EOFError):  # it was killed while it wrote
             done |= pickle.loads(answered)  # noqa: S301 - it comes from the copy of this process, through a pipe
     return [done[piece] if piece in done else work(piece) for piece in range(pieces)]
@@ -71,6 +73,8 @@ def _help(queue: int, answer: int, work: Callable[[int], object]) -> None:
     """Be the copy: take pieces until there are none, hand in the results, and end without a word."""
     code = 1
     try:
+        import pickle
+
         done: dict[int, object] = {}
         while piece := os.read(queue, 1):
             done[piece[0]] = work(piece[0])
