@@ -542,3 +542,25 @@ def attend(x):
     return split(x.shape[0], x.device)
 """
     assert not findings(tmp_path, program)
+
+
+TOLD = """
+import torch
+
+TABLE = {}
+
+
+def steps(count: int, stride: int, device: torch.device) -> torch.Tensor:
+    if (count, stride) not in TABLE:
+        TABLE[(count, stride)] = torch.arange(0, count * stride, step=stride, device=device)
+    return TABLE[(count, stride)]
+"""
+
+
+def test_a_device_that_a_function_is_told_and_leaves_out_of_the_key_is_a_note(tmp_path: Path) -> None:
+    (found,) = findings(tmp_path, TOLD)
+    assert (found.severity, found.values["missing"]) == (Severity.NOTE, "device")
+    keyed = TOLD.replace("(count, stride)", "(count, stride, device)")
+    assert findings(tmp_path, keyed) == []
+    both = 'DEVICES = [torch.device(f"cuda:{i}") for i in range(torch.cuda.device_count())]\n'
+    assert [each.severity for each in findings(tmp_path, TOLD + both)] == [Severity.WARNING]

@@ -119,6 +119,8 @@ def _severity(asked: Requests, combinations: Combinations, request: Request, lac
     registry = request.registry
     analysis = asked.registries.analysis
     displaces = registry.displaces and not registry.single and lacks != {"device"}
+    if lacks == {"device"} and not _drives_devices(asked.registries, request):
+        return Severity.NOTE  # most processes drive one
     if not any(Effect.CAPTURE in kinds for kinds in analysis.kinds.values()):
         return Severity.ERROR if displaces else Severity.WARNING
     if not combinations.reaches(request.function, request.span) or _is_worked_off(asked.project, request):
@@ -205,7 +207,8 @@ def _precision(registries: Registries, request: Request, lacks: set[str]) -> Pre
         differs = _is_given(registries, request, lacks) or _are_made_differently(registries, request, lacks)
         return Precision.MEDIUM if differs else Precision.LOW
     if lacks == {"device"}:
-        return Precision.MEDIUM if _drives_devices(registries, request) else Precision.LOW
+        sure = _drives_devices(registries, request) or _is_told_device(registries, request)
+        return Precision.MEDIUM if sure else Precision.LOW
     entry = registries.project.functions[request.function]
     me = entry.facts.params[0].name if entry.facts.params and entry.owner is not None else ""
     varying = roots(source for aspect in ("size", "dtype") for source in request.missing[aspect]) - {me}
@@ -213,6 +216,14 @@ def _precision(registries: Registries, request: Request, lacks: set[str]) -> Pre
         return Precision.HIGH if varying else Precision.MEDIUM
     # objects of one class in one process are mostly told the same: it takes a request that displaces to do harm
     return Precision.MEDIUM if varying or request.registry.displaces else Precision.LOW
+
+
+def _is_told_device(registries: Registries, request: Request) -> bool:
+    """Whether a function is handed the device at each call, with what it does put into the key."""
+    entry = registries.project.functions[request.function]
+    names = {param.name for param in entry.facts.params[entry.owner is not None :]}
+    told = roots(each for each in request.missing["device"] if not isinstance(each, Lossy) and len(each) == 1) & names
+    return entry.facts.name not in _CONSTRUCTORS and bool(told) and bool(roots(request.key) & (names - told))
 
 
 def _is_given(registries: Registries, request: Request, lacks: set[str]) -> bool:
