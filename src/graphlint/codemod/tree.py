@@ -188,7 +188,7 @@ class Tree:
         self.root = root
         self.offsets = offsets
         self.parents: Mapping[cst.CSTNode, cst.CSTNode] = written.parents
-        """The node around each node."""
+        """The node around each node that is written; a blank for a part that a pattern has not got is not."""
         self._written = written
         self._tokens = written.offsets
 
