@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from graphlint import check, registry
+from graphlint import check, fixing, registry
 from graphlint.config import Settings
 
 RULE = "duplicate-release"
@@ -210,3 +210,70 @@ def test_a_second_release(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     Path("m.py").write_text(text)
     findings = check.check(["."], Settings(), registry.select((RULE,))).findings
     assert [text.encode()[slice(*each.span)].decode() for each in findings] == expected
+
+
+REFUSING = """
+import torch
+
+
+class Tape:
+    def __init__(self, body):
+        self.body = body
+        self.graphs = []
+        self.open = True
+
+    def record(self, n):
+        x = torch.zeros(n, device="cuda")
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.body(x)
+        self.graphs.append((graph, x))
+
+    def finish(self):
+        {guard}
+        self.open = False
+        for graph, _ in self.graphs:
+            graph.reset()
+
+
+def main(body, n):
+    tape = Tape(body)
+    {use}
+"""
+FINALLY = """try:
+        tape.record(n)
+        tape.finish()
+    finally:
+        tape.finish()"""
+GUARDS = ['if not self.open:\n            raise RuntimeError("finished before")', "assert self.open"]
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+@pytest.mark.parametrize(
+    ("use", "expected", "is_safe"),
+    [
+        (FINALLY, ["tape.finish()"], False),
+        ("tape.record(n)\n    tape.finish()\n    tape.finish()", ["tape.finish()"], True),
+        ("tape.record(n)\n    tape.finish()\n    if tape.open:\n        tape.finish()", [], False),
+        ("try:\n        tape.record(n)\n    finally:\n        tape.finish()", [], False),
+    ],
+)
+def test_a_second_release_that_can_only_raise(
+    guard: str, use: str, expected: list[str], is_safe: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = REFUSING.format(guard=guard, use=use).lstrip("\n")
+    Path("m.py").write_text(text)
+    rules = registry.select((RULE,))
+    findings = check.check(["."], Settings(), rules).findings
+    assert [text.encode()[slice(*each.span)].decode() for each in findings] == expected
+    outcome = fixing.fix(check.read(["."], Settings(), {}), rules, unsafe=False)
+    assert bool(outcome.changes) is is_safe
+
+
+def test_a_refusal_for_another_reason_is_no_second_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    guard = "if torch.cuda.is_current_stream_capturing():\n            raise RuntimeError('not in a capture')"
+    text = REFUSING.format(guard=guard, use="tape.finish()").replace("graph.reset()", "print(graph)")
+    Path("m.py").write_text(text.lstrip("\n"))
+    assert check.check(["."], Settings(), registry.select((RULE,))).findings == ()

@@ -225,6 +225,8 @@ class Execution:
     """Attribute and variable names that some test reads; facts about others are not kept."""
     memory: frozenset[str] = frozenset()
     """Names of attributes and variables that keep device memory: what comparisons with them said is kept as well."""
+    refusals: bool = False
+    """A call that can only raise, because an earlier call of the same method has ended graphs, counts as ending them."""
     steps: int = 0
     truncated: bool = False
     """Somewhere more configurations came together than are kept."""
@@ -464,6 +466,8 @@ class Execution:
             entering = [_knowing(config, config.facts.put(RESULT[0], _NONE)) for config in configs]
             if node.outside:
                 entering = [_learn(config, CAPTURED, False) for config in entering]
+            if self.refusals:
+                entering = [self._again(config, inner, scope.frame(node.span)) for config in entering]
             result = self._node(built.node, inner, entering)
             ended = [*result.pop("next", []), *result.pop("return", [])]
             if body is not None:
@@ -486,6 +490,23 @@ class Execution:
                 return self._node(body[0], body[1], configs)
             return {"next": configs}
         return {kind: _distinct(each) for kind, each in out.items()}
+
+    def _again(self, config: Config, call: _Scope, frame: Frame) -> Config:
+        """The configuration, moved as by the first call's effect, where a second one of the method is refused for it."""
+        before = _first_of(config.trace, call)
+        if before is None or not _raises(call.behavior):
+            return config
+        steps, points = self.steps, self._points
+        self._points = []
+        refused = self._node(call.behavior.node, call, [config])
+        self.steps, self._points = steps, points
+        if any(configs for kind, configs in refused.items() if kind != "raise") or not refused.get("raise"):
+            return config
+        event = before._replace(stack=(*call.stack[:-1], frame), activations=call.activations[:-1])
+        moved = self.monitor(config.state, event, config)
+        if moved is None:
+            return config
+        return Config(moved[0], config.facts, (*config.trace, event._replace(effect=moved[1])))
 
     # ------------------------------------------------------------------------------------------------------ tests
 
@@ -671,6 +692,22 @@ def visit(
 
     walk(root.node, _Scope(root, {}, (), 0, is_root=True), (), (), ())
     return left >= 0
+
+
+def _first_of(trace: Sequence[Event], call: _Scope) -> Event | None:
+    """The last event of a path by which the same method of the same object ended graphs."""
+    name = call.behavior.receiver
+    receiver = call.rebase(((f"${name}",),)) if name is not None else ()
+    for event in reversed(trace):
+        if event.effect is Effect.GRAPH_DEATH and isinstance(event.node, b.Happens):
+            if any(each.function == call.behavior.function and each.receiver == receiver for each in event.stack):
+                return event
+    return None
+
+
+def _raises(behavior: Behavior) -> bool:
+    """Whether a function raises under a test of its own."""
+    return any(isinstance(node, b.Leaves) and node.kind == "raise" for node in behavior.nodes)
 
 
 def _is_constructor(behavior: Behavior) -> bool:

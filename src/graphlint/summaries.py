@@ -382,9 +382,17 @@ class Analysis:
             if ("|" not in key or each.is_later) and not key.endswith(MODULE):
                 yield each
 
-    def run(self, root: Behavior, start: str, monitor: object, **facts: bool) -> Outcome | None:
+    def run(
+        self, root: Behavior, start: str, monitor: object, *, refusals: bool = False, **facts: bool
+    ) -> Outcome | None:
         """Run a behavior; None (and a note) where its paths are too many."""
-        execution = Execution(self.effectful.get, monitor, tested=self.remembered, memory=self.memory)  # type: ignore[arg-type]
+        execution = Execution(
+            self.effectful.get,
+            monitor,  # type: ignore[arg-type]
+            tested=self.remembered,
+            memory=self.memory,
+            refusals=refusals,
+        )
         if facts.get("capturing"):
             facts.setdefault("device", True)
         try:

@@ -280,7 +280,7 @@ def _hazards(
             where = " ".join(f"{frame.function}@{frame.span.start}" for frame in event.stack)
         return (f"{after} {where}" if where else after), moved
 
-    outcome = analysis.run(root, automaton.start, monitor)
+    outcome = analysis.run(root, automaton.start, monitor, refusals=automaton.subject == "graphs")
     if outcome is None:
         cut.add(root.key)
         return
@@ -519,8 +519,8 @@ def _dominance(
     arrived: set[str] = set()
 
     def monitor(state: str, event: Event, config: Config) -> tuple[str, Effect] | None:
-        if event.node is last.node and event.stack == last.stack:
-            arrived.add(state)
+        if event.stack == last.stack if event.node is last.node else event.stack[: len(last.stack)] == last.stack:
+            arrived.add(state)  # in a call that can only raise on the path, what it does where it does not
         for effect in analysis.effects(event, config):
             if hears(effect, event, state) and automaton.step(state, effect.value) != state:
                 return automaton.step(state, effect.value), effect
