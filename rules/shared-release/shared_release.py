@@ -73,7 +73,12 @@ def _per_graph(analysis: Analysis) -> Iterator[Suspect]:
         deaths = [site for site in sites if site.effect is Effect.GRAPH_DEATH and _is_one_of_many(site)]
         for site in sites:
             loop = _own_loop(site.event)
-            if not _is_wide(analysis, site) or loop is None or releasing_frame(site.event) not in (0, None):
+            if (
+                not _is_wide(analysis, site)
+                or _is_item(site)
+                or loop is None
+                or releasing_frame(site.event) not in (0, None)
+            ):
                 continue
             for death in deaths:
                 if death.event.loops[-1:] == (loop,) and len(death.event.stack) == 1:
@@ -85,6 +90,11 @@ def _own_loop(event: Event) -> Frame | None:
     """The innermost loop of the function itself around what happens."""
     own = [loop for loop in event.loops if loop.function == event.stack[0].function]
     return next((loop for loop in reversed(own) if loop.span.contains(event.stack[0].span)), None)
+
+
+def _is_item(site: Site) -> bool:
+    """Whether one graph of those in a shared table dies, which is no release of them all."""
+    return site.effect is Effect.GRAPH_DEATH and all(ELEMENT in place for place in site.places)
 
 
 def _is_one_of_many(site: Site) -> bool:

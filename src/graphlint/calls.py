@@ -237,6 +237,12 @@ class Calling(Deferring):
             if entry.does is Effect.CAPTURE:
                 return Value(((f"@{span.start}",),), context=self.context(entry, receiver, args, keywords, span))
         name = last_word(expr.callee)
+        if name in ("get", "pop") and isinstance(expr.callee, flow.Attr) and expr.args:
+            entry = self.entry_of(expr.callee.base, receiver, expr.args[0])
+            if entry is not None:
+                if name == "pop":
+                    self.touch("drop", entry.places, entry.slot, span, held=entry.types)
+                return self.read(entry)
         if any(value.calls for value in args[:2]) and (ran := self.run_elsewhere(name, callee, args, keywords, expr)):
             return ran
         if name in _MODULE_LISTS and args and callee.symbol is not None:

@@ -391,6 +391,9 @@ class Evaluation(Expressions):
                 self.touch("write", held.places, held.slot, span, value, held.types)
             case flow.Item(base=base, key=index):
                 container = self.value(base)
+                if (held := self.entry_of(base, container, index)) is not None:
+                    self.touch("write", held.places, held.slot, span, value, held.types)
+                    return
                 key = self.value(index)
                 if not (isinstance(index, flow.Op) and index.op == "Slice"):
                     self.touch("add", container.places, container.slot, span, value, key=key)
@@ -426,6 +429,9 @@ class Evaluation(Expressions):
                 self.touch("drop", held.places, held.slot, span, held=held.types)
             case flow.Item(base=base, key=key):
                 held = self.value(base)
+                if (entry := self.entry_of(base, held, key)) is not None:
+                    self.touch("drop", entry.places, entry.slot, span, held=entry.types)
+                    return
                 how = "clear" if (flow.dotted_text(base), flow.dotted_text(key)) in self.emptied else "pop"
                 self.touch(how, held.places, held.slot, span, held=held.types)
                 if how == "pop":

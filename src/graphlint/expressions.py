@@ -42,7 +42,9 @@ class Expressions(Calling):
             case flow.Call():
                 return self.call(expr)
             case flow.Item(base=base, key=index):
-                return self.item(self.value(base), index, expr.span)
+                value = self.value(base)
+                entry = self.entry_of(base, value, index)
+                return self.read(entry) if entry is not None else self.item(value, index, expr.span)
             case flow.Lit(value=literal):
                 return literal_value(literal)
             case flow.Group(kind=kind, items=items, span=span):

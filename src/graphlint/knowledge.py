@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from graphlint import behavior as b
-from graphlint import flow
+from graphlint import flow, records
 from graphlint.assignments import (
     argument_for,
     assigned,
@@ -30,6 +30,8 @@ from graphlint.facts import MODULE
 from graphlint.flow import Expr
 from graphlint.project import FunctionEntry, Module, Project
 from graphlint.rebasing import kept_bound
+from graphlint.records import Records
+from graphlint.sieve import identifiers
 from graphlint.values import CONTAINERS, NOTHING_KNOWN, WIDEST, Bound, Place, Symbol, Type, Value, is_vague, union
 from graphlint.vocabulary import Entry, Vocabulary
 
@@ -113,6 +115,8 @@ class Knowledge(ABC):
         self._outside: dict[str, bool] = {}
         self._busy: set[object] = set()
         self._depth = 0
+        self._records: dict[str, Records] = {}
+        self._by_module: dict[str, list[FunctionEntry]] | None = None
         self._by_word: dict[str, list[FunctionEntry]] | None = None
 
     @abstractmethod
@@ -260,6 +264,62 @@ class Knowledge(ABC):
                     case flow.Item(base=flow.Attr(base=flow.Name(id=base), name=name)) if base in (me, short):
                         result.setdefault(name, []).append((function, value, "item"))
         return result
+
+    def records(self, module: Module) -> Records:
+        """The dictionaries that stand for objects, in the package of a module; none where nothing has to do with graphs."""
+        package = module.name.rpartition(".")[0]
+        known = self._records.get(package)
+        if known is None:
+            top = {name: self.project.functions[f"{name}.{MODULE}"] for name in self.project.modules}
+            words = identifiers(self.vocabulary)
+            known = self._records[package] = records.read(
+                (name, [each for each in self._of_module(name) if each.facts.qualname != MODULE or each.lowered])
+                for name, entry in top.items()
+                if name.rpartition(".")[0] == package and not words.isdisjoint(entry.facts.words)
+            )
+        return known
+
+    def _of_module(self, name: str) -> Iterator[FunctionEntry]:
+        """The functions of a module, and its own level."""
+        if self._by_module is None:
+            self._by_module = {}
+            for entry in self.project.functions.values():
+                self._by_module.setdefault(entry.module.name, []).append(entry)
+        yield from self._by_module.get(name, ())
+
+    def record_entry(self, module: Module, key: str) -> Known:
+        """What a key of such dictionaries can hold."""
+        package = module.name.rpartition(".")[0]
+        name = (f"keys:{package}", key)
+        known = self._known.get(name)
+        if known is None:
+            if name in self._busy or self._depth > _DEEPEST:
+                self.cut += 1
+                return Known()
+            self._busy.add(name)
+            self._depth += 1
+            try:
+                found: list[Type] = []
+                items: list[Type] = []
+                values: list[tuple[Value, str]] = []
+                for function, expr, how in self.records(module).given.get(key, ()):
+                    value = self.reader(function)(expr)
+                    if how == "item":
+                        items += value.types
+                        value = Value(calls=value.calls)
+                    else:
+                        found += value.types
+                    if "none" not in value.tags:
+                        values.append((value, ""))
+                known = self._known[name] = _known(_merge(found, items), values)
+            finally:
+                self._busy.discard(name)
+                self._depth -= 1
+        return known
+
+    def known_types(self, slot: Slot) -> tuple[Type, ...]:
+        """Types of what was found out to be in a slot."""
+        return self._known.get(slot, Known()).types
 
     def ways_of(self, class_name: str) -> dict[Place, Place]:
         """Ways through the attributes of a class's instances, and what they lead to, where that stays as it is made."""

@@ -30,6 +30,9 @@ from graphlint.values import (
     union,
 )
 
+_DICTIONARIES = frozenset(
+    ("dict", "Dict", "typing.Dict", "Any", "typing.Any", "MutableMapping", "typing.MutableMapping")
+)
 LONGEST_UNROLLED = 8
 """Most items of a display that a loop visits one by one."""
 _LARGEST_NAMESPACE = 24
@@ -243,6 +246,28 @@ class Lookups(Frame):
             else:
                 return unknown
         return ("const", answers.pop()) if len(answers) == 1 else unknown
+
+    def entry_of(self, base: Expr, value: Value, key: Expr) -> Value | None:
+        """`state["graphs"]`, of a dictionary that stands for an object; None for any other item."""
+        if not isinstance(key, flow.Lit) or not isinstance(key.value, str):
+            return None
+        for t in value.types:
+            entry = self.project.classes.get(t.name)
+            if entry is not None:
+                typed = any(flow.last_name(each) == "TypedDict" for each in entry.facts.bases)
+                return self.attribute(value, key.value, base.span, quiet=True) if typed else None
+        text = flow.dotted_text(base)
+        whole = len(value.places) == 1 and ELEMENT not in value.places[0]
+        if not text or not whole or value.symbol is not None or any(t.name not in _DICTIONARIES for t in value.types):
+            return None
+        if value.slot is not None and value.places[0][-1] != value.slot[1]:
+            return None  # an item of something
+        records = self.all.records(self.module)
+        if text not in records.names.get(self.module.name, ()) or key.value not in records.given:
+            return None
+        known = self.all.record_entry(self.module, key.value)
+        slot = (f"keys:{self.module.name.rpartition('.')[0]}", key.value)
+        return Value(((*value.places[0], key.value),), known.types, known.symbol, known.calls, slot=slot)
 
     def item(self, base: Value, index: Expr, span: Span) -> Value:
         if isinstance(index, flow.Lit) and isinstance(index.value, int) and base.items is not None:

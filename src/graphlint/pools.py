@@ -72,6 +72,8 @@ def suspects(analysis: Analysis, rule: Rule) -> Iterator[Suspect]:
             held = _slot(analysis, owner, pool)
             if held is not None and any("mempool" in analysis.holds(each) for each in _sources(analysis, held)):
                 continue  # the pool object beside the handle uses the pool
+            if held is not None and not pool[0].startswith(_SHARED) and _is_one_sharer(analysis, held):
+                continue  # the others that share it live on
             sequence = pool, tuple(each.key for each in methods)
             if sequence in run:
                 continue  # a class inherits all of it: what it does was seen there
@@ -83,7 +85,38 @@ def suspects(analysis: Analysis, rule: Rule) -> Iterator[Suspect]:
                 key = (suspect.path, suspect.at)
                 if key not in best or len(suspect.trace) < len(best[key].trace):
                     best[key] = suspect
+    for pool, functions in _functions(analysis):
+        for trace in _Runs(analysis, rule, "", functions, pool, cut).hazards():
+            suspect = _suspect(analysis, rule, functions[0], pool, None, trace)
+            key = (suspect.path, suspect.at)
+            if key not in best or len(suspect.trace) < len(best[key].trace):
+                best[key] = suspect
     yield from (best[key] for key in sorted(best))
+
+
+def _functions(analysis: Analysis) -> Iterator[tuple[Place, list[Behavior]]]:
+    """Handles in dictionaries that functions are given as others are given an object, with these functions of a module."""
+    found: dict[tuple[str, Place], None] = {}
+    by_module: dict[str, list[Behavior]] = {}
+    for each in analysis.roots():
+        function = analysis.project.functions[each.function]
+        if function.owner is not None or function.parent is not None or not analysis.kinds[each.key] & _USES:
+            continue
+        by_module.setdefault(function.module.name, []).append(each)
+        for site in analysis.sites(each) if Effect.CAPTURE in analysis.kinds[each.key] else ():
+            node = site.event.node
+            given = isinstance(node, b.Happens) and node.pool_slot is not None and node.pool_slot[0].startswith("keys:")
+            for place in site.event.pool if given else ():
+                if place[0].startswith("$") and len(place) == 2:
+                    found[function.module.name, place] = None
+    for module, place in found:
+        param = place[0][1:]
+        functions = [
+            each
+            for each in by_module[module]
+            if param in {p.name for p in analysis.project.functions[each.function].facts.params}
+        ]
+        yield place, functions[:_MOST_METHODS]
 
 
 def _methods(analysis: Analysis, owner: str) -> list[Behavior]:
@@ -237,10 +270,10 @@ class _Runs:
             return []
         return self.distinct([self.lasting(method, config) for each in outcome.values() for config in each])
 
-    @staticmethod
-    def lasting(method: Behavior, config: Config) -> Config:
+    def lasting(self, method: Behavior, config: Config) -> Config:
         """The configuration between two calls: only the object's attributes and shared places are still there."""
-        roots = (f"${method.receiver}", *_SHARED)
+        own = f"${method.receiver}" if method.receiver is not None else self.pool[0]
+        roots = (own, *_SHARED)
         return config._replace(facts=config.facts.under(lambda root: root.startswith(roots)))
 
     @staticmethod
@@ -327,12 +360,15 @@ def _suspect(
     told = [event for event in trace if event.effect in _USES and _tells(event)]
     deaths = [event for event in told if event.effect is Effect.GRAPH_DEATH]
     event = deaths[-1] if deaths else trace[-1]
-    frame = event.stack[_innermost(event)]
+    frame = event.stack[_ending(event)]
     function = analysis.project.functions[frame.function]
     path = function.module.source.path
     capture = trace[-1].node
     raw = isinstance(capture, b.Happens) and capture.raw
-    steps = tuple(step(analysis, each, _innermost(each)) for each in told[-MAX_STEPS:])
+    if deaths:
+        after = told.index(event) + 1
+        told[after:after] = _beside(analysis, event)
+    steps = tuple(step(analysis, each, _innermost(each)) for each in told[:MAX_STEPS])
     values = {"place": place_text(pool, analysis, root), **_known(analysis, slot)}
     if slot is not None:
         holders = [] if pool[0].startswith(_SHARED) else [f"self.{slot[1]}"]
@@ -341,10 +377,47 @@ def _suspect(
     return Suspect(rule.name, path, function.facts.span, frame.span, steps, values, severity)
 
 
+def _ending(event: Event) -> int:
+    """The call that ends all graphs of a pool: in a loop over their owners, the one there."""
+    items = [i for i, frame in enumerate(event.stack) if i and any(ELEMENT in place for place in frame.receiver)]
+    return items[0] - 1 if items else _innermost(event)
+
+
+def _beside(analysis: Analysis, death: Event) -> list[Event]:
+    """Where the function that ends graphs goes on to drop them from the same place."""
+    root = analysis.effectful.get(death.stack[-1].function)
+    sites = analysis.sites(root) if root is not None and death.node.slot is not None else ()
+    return [
+        site.event._replace(effect=Effect.GRAPH_DEATH)
+        for site in sites
+        if site.effect is Effect.GRAPH_DEATH
+        and site.event.node.slot == death.node.slot
+        and site.event.node.span.start > death.node.span.start
+        and len(site.event.stack) == 1
+    ][:1]
+
+
 def _innermost(event: Event) -> int:
     """The innermost call on the way to an event that somebody writes: no destructor."""
     written = [i for i, frame in enumerate(event.stack) if not frame.function.endswith(".__del__")]
     return written[-1] if written else len(event.stack) - 1
+
+
+def _is_one_sharer(analysis: Analysis, held: Slot) -> bool:
+    """Whether a handle is given to each of several objects that another one keeps together."""
+    return any(
+        way[-2] == ELEMENT and way[-1] == held[1] and held in _given_from(analysis, owner, target)
+        for owner, ways in analysis.behaviors.ways.items()
+        for way in ways
+        for target in ways[way]
+        if len(way) > 1
+    )
+
+
+def _given_from(analysis: Analysis, owner: str, target: Place) -> set[Slot]:
+    """Attributes that hold what an attribute of a class does."""
+    slot = (owner, target[0])
+    return {each for each in analysis.behaviors.slots if slot in _sources(analysis, each)}
 
 
 def _slot(analysis: Analysis, owner: str, pool: Place) -> Slot | None:
@@ -558,8 +631,11 @@ def stores(analysis: Analysis) -> Iterator[Store]:
         if not users or _is_retained(analysis, slot) or _is_anchored(analysis, slot):
             continue
         events = tuple(event for user in users for event in captures[user])
-        owners = {analysis.project.functions[event.stack[0].function].owner for event in events}
+        functions = [analysis.project.functions[event.stack[0].function] for event in events]
+        owners = {function.owner for function in functions}
         deaths = tuple(event for owner in sorted(filter(None, owners)) for event in _deaths(analysis, owner))
+        modules = {function.module.name for function in functions if function.owner is None}
+        deaths += tuple(event for module in sorted(modules) for event in _deaths_by_functions(analysis, module))
         if deaths or any(_keeps_graphs(analysis, owner) for owner in filter(None, owners)):
             yield Store(slot, minted[slot], events, deaths)
 
@@ -598,20 +674,49 @@ def _is_retained(analysis: Analysis, slot: Slot) -> bool:
     )
 
 
+def _ended(analysis: Analysis) -> frozenset[Slot]:
+    """Attributes and variables whose graphs something resets or drops."""
+    known = analysis.known.get(("ended graphs", ""))
+    if known is None:
+        found = {
+            node.slot
+            for root in analysis.roots()
+            for node in root.nodes
+            if isinstance(node, b.Happens | b.Touches) and node.slot is not None
+            for effect in analysis.effects(Event(node, node.places, (), ()))
+            if effect is Effect.GRAPH_DEATH
+        }
+        known = analysis.known["ended graphs", ""] = frozenset(found)
+    return known
+
+
 def _is_anchored(analysis: Analysis, slot: Slot) -> bool:
-    """Whether a graph is kept beside the handle, for as long."""
+    """Whether a graph is kept beside the handle, for as long, and nothing ends it."""
     shared = ("class:", "mod:")
+    ended = _ended(analysis)
     for root in analysis.roots():
         for node in root.nodes:
             if (
                 isinstance(node, b.Touches)
                 and node.slot is not None
                 and node.slot[0] == slot[0]
+                and node.slot not in ended
                 and "graph" in node.tags
                 and all(place[0].startswith(shared) for place in node.places)
             ):
                 return True
     return False
+
+
+def _deaths_by_functions(analysis: Analysis, module: str) -> Iterator[Event]:
+    """Where functions of a module release graphs that it keeps."""
+    for root in analysis.roots():
+        function = analysis.project.functions[root.function]
+        if function.owner is None and function.module.name == module:
+            for site in analysis.sites(root) if Effect.GRAPH_DEATH in analysis.kinds[root.key] else ():
+                kept = any(place[0].startswith(_SHARED) for place in site.places)
+                if site.effect is Effect.GRAPH_DEATH and kept and len(site.event.stack) == 1:
+                    yield site.event._replace(effect=Effect.GRAPH_DEATH)
 
 
 def _deaths(analysis: Analysis, owner: str) -> Iterator[Event]:

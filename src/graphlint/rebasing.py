@@ -51,6 +51,9 @@ def given_to(value: Value, lasts: Callable[[str, str], bool], depth: int = 0) ->
         lasts: whether an attribute of a class stays what the constructor made it.
         depth: how many objects are around it.
     """
+    if value.each is not None and depth < _DEEPEST_DISPLAY:
+        for way, place in given_to(value.each, lasts, depth + 1):
+            yield (ELEMENT, *way), place
     kind = value.types[0].name if len(value.types) == 1 else ""
     for name, each in value.fields.items() if kind and depth < _DEEPEST_DISPLAY else ():
         if not lasts(kind, name):

@@ -209,7 +209,7 @@ class Registries:
             looks = [look for look in reading.looks if look.held.slot == slot]
             looks = [look for look in looks if look.held.key == key] or looks
             asked = {look.key.value for look in looks if isinstance(look.key, flow.Lit)}
-            puts = [p for p in puts if not p.is_field or (isinstance(p.key, flow.Lit) and p.key.value in asked)]
+            puts = [p for p in puts if (p.key.value in asked if isinstance(p.key, flow.Lit) else not p.is_field)]
             making = [(put, memory) for put in puts for memory in self._made(put, entry)]
             if not making:
                 continue

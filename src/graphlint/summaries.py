@@ -91,6 +91,8 @@ class Analysis:
             names: set[str] = set()
             if owner.startswith("mod:"):
                 names |= {t.name for t in flat(self.behaviors.variable_types(f"{owner[4:]}.{name}"))}
+            elif owner.startswith("keys:"):
+                names |= {t.name for t in flat(self.behaviors.known_types(slot))}
             elif owner in self.project.classes:
                 names |= {t.name for t in flat(self.behaviors.field_types(owner, name))}
             notes = self.behaviors.slots.get(slot)  # a class body's are made with its types
