@@ -636,6 +636,62 @@ def test_every_read_asks_for_itself(tmp_path: Path) -> None:
     assert f"reserve={TEST})" in text
 
 
+FORMS = {
+    "denied": (f"self.keep = not {TEST}", f"reserve=not {TEST}", False),
+    "as a bool": (f"self.keep = bool({TEST})", f"reserve={TEST})", False),
+    "behind another test": (
+        f"self.keep = pool is not None and {TEST}",
+        f"reserve=self.keep and {TEST}",
+        True,
+    ),
+    "or denied": (f"self.keep = pool is None or not {TEST}", f"reserve=self.keep or not {TEST}", True),
+}
+
+
+@pytest.mark.parametrize(("kept", "read", "stays"), FORMS.values(), ids=list(FORMS))
+def test_a_read_of_part_of_an_answer(tmp_path: Path, kept: str, read: str, stays: bool) -> None:
+    text = fixed(tmp_path, LAYER.format(kept=kept))
+    assert read in text
+    assert text.count(TEST) == 1
+    assert ("self.keep = pool is" in text) is stays
+
+
+def test_a_read_that_denies_a_denied_answer(tmp_path: Path) -> None:
+    layer = LAYER.format(kept=f"self.keep = not {TEST}").replace("reserve=self.keep", "reserve=not self.keep")
+    assert f"reserve={TEST})" in fixed(tmp_path, layer)
+
+
+RAW = {
+    "one after the other": """
+    graph.capture_begin()
+    out = pool.take(x.shape, reserve=keep)
+    graph.capture_end()
+    {after}
+""",
+    "ended in any case": """
+    graph.capture_begin(pool=None)
+    try:
+        out = pool.take(x.shape, reserve=keep)
+    finally:
+        graph.capture_end()
+    {after}
+""",
+}
+
+
+@pytest.mark.parametrize("block", RAW.values(), ids=list(RAW))
+def test_a_capture_that_begins_and_ends_by_hand(tmp_path: Path, block: str) -> None:
+    def record(before: str, block: str) -> str:
+        return f"def record(graph: torch.cuda.CUDAGraph, pool, x):\n    {before}\n{block}"
+
+    early = record(f"keep = {TEST}", block.format(after="return out"))
+    late = block.format(after="return out").replace("    out =", f"    keep = {TEST}; out =")
+    outside = block.replace("reserve=keep", "reserve=True").format(after="return pool.take(x.shape, reserve=keep)")
+    assert len(findings(tmp_path, early)) == 1
+    assert findings(tmp_path, record("pass", late)) == []
+    assert findings(tmp_path, record(f"keep = {TEST}", outside)) == []
+
+
 def test_a_variable_from_before_the_block_goes(tmp_path: Path) -> None:
     body = RECORD.format(before=f"keep = {TEST}", inside="pool.mark(keep)")
     text = fixed(tmp_path, body)
@@ -685,8 +741,8 @@ def record(graph, pool, layer, x):
     "kept",
     [
         f"self.keep = {TEST}\n        pool.note(self.keep)",
-        f"self.keep = not {TEST}",
-        f"self.keep = pool is not None and {TEST}",
+        f"self.keep = 'graph' if {TEST} else 'eager'",
+        f"self.keep = {TEST} and pool is not None",
     ],
 )
 def test_other_forms_have_no_fix(tmp_path: Path, kept: str) -> None:

@@ -7,6 +7,9 @@ The reported place is the test whose answer is kept. A suspect's values:
     reads      JSON: the places that use the answer later, each an object with path and span ([start, end]);
                absent where asking there is no remedy
     keeps      [start, end] of the assignment that keeps the answer, to be removed; absent where there is none
+    form       what a use becomes, with `{use}` for what it is and `{test}` for the test; absent: the test alone
+    rest       [start, end] of the assignment's value, an `and` or `or` whose first part stays; absent where the whole
+               assignment goes
     purpose    text that says what the object is for, to take the test's place: a field, or True where it is made for the
                capture in the same function; absent where nothing says so
     test       qualified name of the test
@@ -349,8 +352,10 @@ class _Finder:
             if isinstance(node, b.Happens) and node.effect is Effect.CAPTURE
         ]
         for scope in flow.statements(entry.lowered.flow) if begun else ():
-            if isinstance(scope, flow.Scope) and any(scope.span.contains(span) for span in begun):
+            if isinstance(scope, flow.Scope) and any(scope.context.span.contains(span) for span in begun):
                 yield scope
+            elif isinstance(scope, flow.Seq):
+                yield from _between(scope)
 
     def _enclosed(self, entry: FunctionEntry, kept: Kept) -> Suspect | None:
         """An answer in a variable of the function that makes another one, which runs later."""
@@ -556,7 +561,10 @@ class _Finder:
             for bind in flow.statements(entry.lowered.flow)
             if isinstance(bind, flow.Bind) and bind.span.contains(kept.span) and isinstance(bind.target, flow.Attr)
         ]
-        if len(binds) != 1 or binds[0].value is None or binds[0].value.span != kept.span:
+        if len(binds) != 1 or binds[0].value is None:
+            return {}
+        parted = _parted(binds[0].value, kept.span)
+        if parted is None:
             return {}
         if any(self._builds(reader, 0) or not self._is_sure(reader, span, entry.owner) for reader, span in readers):
             return {}
@@ -567,7 +575,10 @@ class _Finder:
         if any(expr.name == flow.last_name(binds[0].target) and expr.span != binds[0].target.span for expr in own):
             return {}
         reads = [{"path": reader.module.source.path, "span": list(span)} for reader, span in readers]
-        return {"reads": json.dumps(reads), "keeps": json.dumps(list(binds[0].span))}
+        values = {"reads": json.dumps(reads), "form": parted}
+        if "{use}" in parted:
+            return {**values, "rest": json.dumps(list(binds[0].value.span))}
+        return {**values, "keeps": json.dumps(list(binds[0].span))}
 
     def _declared(self, owner: str | None, target: flow.Expr) -> Attribute | None:
         """An attribute as a class's body declares it."""
@@ -669,6 +680,49 @@ def _only_calls(parent: FunctionEntry, nested: FunctionEntry) -> bool:
     return len(named) > 1 and all(expr.span in called for expr in named)
 
 
+def _between(body: flow.Seq) -> Iterator[flow.Scope]:
+    """What stands between a graph's `capture_begin` and its `capture_end`, as the block of that call."""
+    for at, first in enumerate(body.items):
+        begin = _called(first, "capture_begin")
+        if begin is None:
+            continue
+        inside: list[flow.Flow] = []
+        for item in body.items[at + 1 :]:
+            if isinstance(item, flow.Try) and any(_called(each, "capture_end") for each in flow.statements(item.final)):
+                inside.append(item.body)
+                break
+            if _called(item, "capture_end") is not None:
+                break
+            inside.append(item)
+        ends = [each.span.end for each in inside for each in flow.statements(each) if not isinstance(each, flow.Seq)]
+        if ends:
+            yield flow.Scope(begin, None, flow.Seq(tuple(inside)), Span(begin.span.start, max(ends)))
+
+
+def _called(statement: flow.Flow, name: str) -> flow.Call | None:
+    """The call of a method of this name that a statement is."""
+    value = statement.value if isinstance(statement, flow.Eval) else None
+    return value if isinstance(value, flow.Call) and flow.last_name(value) == name else None
+
+
+def _parted(value: flow.Expr, test: Span) -> str | None:
+    """What the uses of an assigned value become where its test is asked there; None where it stands in it otherwise.
+
+    Of `a and test()` they become `{use} and {test}`, with `a` for what is assigned.
+    """
+    if value.span == test:
+        return "{test}"
+    match value:
+        case flow.Op(op="not", operands=(inner,)) if inner.span == test:
+            return "not {test}"
+        case flow.Call(callee=flow.Name(id="bool"), args=(inner,), keywords=()) if inner.span == test:
+            return "{test}"
+        case flow.Op(op="and" | "or" as op, operands=(_, *_, last)):
+            parted = _parted(last, test)
+            return f"{{use}} {op} {parted}" if parted is not None and "{use}" not in parted else None
+    return None
+
+
 def _has_default(value: flow.Expr | None) -> bool:
     """Whether a declared attribute has a value if nobody sets it."""
     if value is None or not _is_field(value):
@@ -731,6 +785,12 @@ def fix(finding: Finding, modules: codemod.Modules) -> Fix | None:
     reads = json.loads(finding.values.get("reads", "[]"))
     if not reads or not all(_asks(finding, modules, rewrites, each) for each in reads):
         return None
+    if (rest := finding.values.get("rest")) is not None:
+        rewrite = rewrites[finding.path]
+        value = rewrite.tree.node_at(Span(*json.loads(rest)), codemod.cst.BooleanOperation)
+        if value is None:
+            return None
+        rewrite.replace(value, rewrite.tree.root.code_for_node(value.left))
     if (keeps := finding.values.get("keeps")) is not None:
         rewrite = rewrites[finding.path]
         statement = rewrite.tree.statement(Span(*json.loads(keeps)))
@@ -756,5 +816,11 @@ def _asks(finding: Finding, modules: codemod.Modules, rewrites: codemod.Rewrites
     test = codemod.reference(modules, path, finding.values["test"], codemod.uses(function))
     if test is None or test.statement is not None:
         return False
-    rewrite.replace(node, f"{test.expression}()")
+    use = rewrite.tree.root.code_for_node(node)
+    form = finding.values.get("form", "{test}")
+    around = rewrite.tree.parents[node]
+    is_denied = isinstance(around, codemod.cst.UnaryOperation) and isinstance(around.operator, codemod.cst.Not)
+    if is_denied and form == "not {test}":  # `not self.eager`
+        node, form = around, "{test}"
+    rewrite.replace(node, form.format(use=use, test=f"{test.expression}()"))
     return True

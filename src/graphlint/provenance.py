@@ -923,6 +923,12 @@ class _Reader:
         if not self.quiet:
             self.result.calls.append(called)
             self._keeps(called, expr)
+        if name == "capture_begin":
+            self.captures += 1
+        elif name == "capture_end":
+            self.captures = max(0, self.captures - 1)
+        if name == "bool" and len(args) == 1 and isinstance(expr.callee, flow.Name):
+            return args[0]
         everything = [*args, *keywords.values(), *extra]
         names = self.canonical(callee.names)
         if self.is_capturing(names, name, functions):
