@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import accumulate
 
 import libcst as cst
@@ -111,6 +112,14 @@ class Spans(Mapping[cst.CSTNode, Span]):
 
     def at(self, span: Span) -> Iterator[cst.CSTNode]:
         """The nodes that have exactly this span."""
-        starts = range(bisect_left(self._offsets, span.start), bisect_right(self._offsets, span.start))
         ends = range(bisect_left(self._offsets, span.end), bisect_right(self._offsets, span.end))
-        return (node for node, (start, end) in self._places.items() if start in starts and end in ends)
+        for start in range(bisect_left(self._offsets, span.start), bisect_right(self._offsets, span.start)):
+            yield from (node for node, end in self._by_start.get(start, ()) if end in ends)
+
+    @cached_property
+    def _by_start(self) -> Mapping[int, Sequence[tuple[cst.CSTNode, int]]]:
+        """By their first tokens, the nodes and what is behind their last."""
+        found: dict[int, list[tuple[cst.CSTNode, int]]] = {}
+        for node, (start, end) in self._places.items():
+            found.setdefault(start, []).append((node, end))
+        return found
