@@ -107,6 +107,8 @@ class _Finder:
         self._analysis = analysis
         self._holder = holder
         self._span = span
+        self._sites: dict[str, list[Site]] = {}
+        self._changed: dict[str, tuple[Change, ...]] = {}
 
     # -------------------------------------------------------------------------------------------------------- tops
 
@@ -155,7 +157,8 @@ class _Finder:
         spans = dict.fromkeys(site.event.stack[0].span for site in through)
         is_plain = not is_top and len(spans) == 1 and not self._loops(through)
         if is_plain:
-            positions = [index for index, site in enumerate(sites) if site in through]
+            same = set(map(id, through))  # these sites themselves: to compare all that they hold takes long
+            positions = [index for index, site in enumerate(sites) if id(site) in same]
             self._check_order(name, sites, positions[0], positions[-1])
         return Part(
             analysis.project.functions[name],
@@ -188,7 +191,8 @@ class _Finder:
         if behavior is None or not through:
             return True  # what is wrong with it is said when its turn comes
         sites = self._analysis.sites(behavior)
-        last = max(index for index, site in enumerate(sites) if site in through)
+        same = set(map(id, through))
+        last = max(index for index, site in enumerate(sites) if id(site) in same)
         return any(site.effect is Effect.GRAPH_DEATH for site in sites[:last])
 
     def check_overrides(self, name: str, steps: dict[str, Part]) -> None:
@@ -232,10 +236,11 @@ class _Finder:
 
     def _through(self, name: str) -> list[Site]:
         """The effects of the release in what a function does."""
-        behavior = self._analysis.effectful.get(name)
-        if behavior is None:
-            return []
-        return [site for site in self._analysis.sites(behavior) if self._is_release(site.event)]
+        if name not in self._sites:
+            behavior = self._analysis.effectful.get(name)
+            sites = self._analysis.sites(behavior) if behavior is not None else ()
+            self._sites[name] = [site for site in sites if self._is_release(site.event)]
+        return self._sites[name]
 
     def _is_release(self, event: Event) -> bool:
         """Whether an event is of the release, and called by name: a destructor is the net under it."""
@@ -265,8 +270,13 @@ class _Finder:
                 for change in self._changes(callee):
                     yield Change(change.how, f"?.{change.place.partition('.')[2]}")
 
-    def _changes(self, name: str) -> Iterator[Change]:
+    def _changes(self, name: str) -> tuple[Change, ...]:
         """What a function and its callees change before the release is done for the last time."""
+        if name not in self._changed:
+            self._changed[name] = tuple(dict.fromkeys(self._find_changes(name)))
+        return self._changed[name]
+
+    def _find_changes(self, name: str) -> Iterator[Change]:
         behavior = self._analysis.effectful.get(name)
         if behavior is None:
             return
