@@ -1,7 +1,8 @@
 """What is found in released engines, against what was found there before and judged: noise must not grow unseen.
 
 A file in `tests/engines` names a release, and every finding in it: its place, its rule, its severity, and the verdict of
-somebody who opened it. `python benchmarks/engines.py FOLDER --unpack-only` fetches the releases; GRAPHLINT_ENGINES=FOLDER names the folder.
+somebody who opened it. `python benchmarks/engines.py FOLDER --unpack-only` fetches the releases; GRAPHLINT_ENGINES=FOLDER
+names the folder.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ class Known(NamedTuple):
 def read(snapshot: Path) -> tuple[str, dict[Known, dict[str, str]]]:
     """The package of a snapshot, and its findings with what was said of them."""
     data = tomli.loads(snapshot.read_text(encoding="utf-8"))
-    return data["package"], {Known(each["place"], each["rule"], each["severity"]): each for each in data.get("finding", ())}
+    return data["package"], {
+        Known(each["place"], each["rule"], each["severity"]): each for each in data.get("finding", ())
+    }
 
 
 def found(tree: Path, package: str) -> Iterator[tuple[Known, str]]:
@@ -87,6 +90,9 @@ def test_an_engine_has_the_findings_that_it_had(snapshot: Path) -> None:
         pytest.skip(f"{tree} is not there: run benchmarks/engines.py {folder} --unpack-only")
     package, known = read(snapshot)
     now = dict(found(tree, package))
-    gone = [f"- {each.place} {each.rule} {each.severity} ({known[each]['verdict']})" for each in sorted(known.keys() - now.keys())]
+    gone = [
+        f"- {each.place} {each.rule} {each.severity} ({known[each]['verdict']})"
+        for each in sorted(known.keys() - now.keys())
+    ]
     new = [f"+ {each.place} {each.rule} {each.severity}: {now[each]}" for each in sorted(now.keys() - known.keys())]
     assert not [*gone, *new], "\n".join(["", *gone, *new, "", f"Open them, and say so in {snapshot.name}."])
