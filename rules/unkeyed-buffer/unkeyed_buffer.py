@@ -111,25 +111,25 @@ def _suspect(asked: Requests, combinations: Combinations, request: Request, valu
 def _severity(asked: Requests, combinations: Combinations, request: Request, lacks: set[str]) -> Severity:
     """An error where a buffer gives way, a warning where one of another kind is handed out; a note where that is in doubt.
 
-    Where the files capture, what a request lacks has to be seen to differ between two requests of one process. That is in
-    doubt where no call in the files comes to the request; where its size is taken off a list that others fill, once for
-    each of them; where it grows with what its key and its test know, and lacks another dimension; and where nothing gives
-    way, unless the size is of a tensor that changes from call to call, or a capture is seen to ask.
+    What grows with what its key and its test know, and lacks another part, is in doubt. So is, where the files capture, what
+    is not seen to differ between two requests of one process: where no call in the files comes to the request; where its
+    size is taken off a list that others fill, once for each of them; and where nothing gives way, unless the size is of a
+    tensor that changes from call to call, or a capture is seen to ask.
     """
     registry = request.registry
     analysis = asked.registries.analysis
     displaces = registry.displaces and not registry.single and lacks != {"device"}
     if lacks == {"device"} and not _drives_devices(asked.registries, request):
         return Severity.NOTE  # most processes drive one
-    if not any(Effect.CAPTURE in kinds for kinds in analysis.kinds.values()):
-        return Severity.ERROR if displaces else Severity.WARNING
-    if not combinations.reaches(request.function, request.span) or _is_worked_off(asked.project, request):
-        return Severity.NOTE
     if displaces and registry.fitted is not None:
         lacking = asked.lacking(request)
         if registry.outgrown and lacking.isdisjoint(registry.outgrown):
             return Severity.NOTE  # that it grows is no matter of the key
         displaces = not lacking.isdisjoint(registry.fitted)
+    if not any(Effect.CAPTURE in kinds for kinds in analysis.kinds.values()):
+        return Severity.ERROR if displaces else Severity.WARNING
+    if not combinations.reaches(request.function, request.span) or _is_worked_off(asked.project, request):
+        return Severity.NOTE
     if displaces:
         return Severity.ERROR
     functions = {request.function, registry.function, *(function for function, _ in request.calls)}
