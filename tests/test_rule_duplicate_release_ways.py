@@ -201,6 +201,42 @@ class Server:
     ),
 }
 
+TWO = """
+class Runner:
+    def __init__(self):
+        self.graphs = {}
+        self.pool = torch.cuda.graph_pool_handle()
+
+    def capture(self, net):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self.pool):
+            net(1)
+        self.graphs[1] = graph
+
+    def clear(self):
+        self.graphs.clear()
+        del self.pool
+        self.pool = None
+
+
+def size(net, two):
+    main = Runner()
+    draft = None
+    if two:
+        draft = Runner()
+    for runner in (main, draft):
+        if runner is not None:
+            runner.capture(net)
+    for runner in (main, draft):
+        if runner is not None:
+            runner.clear()
+"""
+CASES["an attribute is deleted and set to None, in either of two objects"] = (TWO, [])
+CASES["either of two objects gives its pool up again"] = (
+    TWO.replace("        self.pool = None\n", "").rstrip() + "\n            runner.clear()  # again\n",
+    ["runner.clear()"],
+)
+
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_second_release(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

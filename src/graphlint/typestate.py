@@ -266,7 +266,7 @@ def _hazards(
         after, _, where = state.partition(" ")
         if after == HAZARD or any(event.stack == earlier.stack for earlier in _since_start(automaton, config.trace)):
             return None  # the same line again is the next round of a loop, over other objects
-        if _is_others_share(event, config.trace):
+        if _is_others_share(event, config.trace) or _is_left_empty(event, config.trace):
             return None
         moved = None
         for effect in analysis.effects(event, config):
@@ -352,6 +352,22 @@ def _is_others_share(event: Event, trace: tuple[Event, ...]) -> bool:
         return False
     mine = _user(event)
     return any(each.node.span == node.span and each.places == event.places and _user(each) != mine for each in trace)
+
+
+def _is_left_empty(event: Event, trace: tuple[Event, ...]) -> bool:
+    """Whether a write of None follows the deletion of the same attribute in one call, whichever object that runs for."""
+    node = event.node
+    return (
+        isinstance(node, b.Touches)
+        and node.how == "write"
+        and "none" in node.tags
+        and any(
+            isinstance(each.node, b.Touches)
+            and each.node.how == "drop"
+            and (each.places, each.node.slot, each.stack[:-1]) == (event.places, node.slot, event.stack[:-1])
+            for each in trace
+        )
+    )
 
 
 def _user(event: Event) -> tuple[Place, ...]:
