@@ -19,7 +19,7 @@ LAYERS = """
     source words mentions namesake sharing stand_ins | syntax edits flow effects values | comments findings
     declarations behavior learned | facts automaton vocabulary | rule operators | project | sieve execution
     dependence assignments rebasing | records | knowledge | frame | lookups | deferred | calls | expressions |
-    evaluate | summaries provenance | engines keeping ownership readers teardowns stores combinations platforms |
+    evaluate slices | candidates | summaries provenance | engines keeping ownership readers teardowns stores combinations platforms |
     descents growth registries | typestate requests | pools | registry suppress | cpp codemod | config native |
     files | report writing | check | explain fixing listing owners | regressions | validation | cli
     codemod_command | __main__

@@ -75,6 +75,11 @@ class Automaton:
         """All inputs that some state names; no other can change anything."""
         return frozenset(read for moves in self.states.values() for read in moves)
 
+    @cached_property
+    def effects(self) -> frozenset[Effect]:
+        """The effects among its inputs."""
+        return frozenset(Effect(read) for read in self.inputs - {EXIT, RAISE})
+
     def reaches(self, state: str, without: str | None = None) -> frozenset[str]:
         """The states on the paths from a state, itself included.
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from graphlint.effects import Effect
 from graphlint.source import Span
-from graphlint.values import Origin, Place, Test, Value
+from graphlint.values import ELEMENT, Origin, Place, Test, Value
 
 Slot: TypeAlias = tuple[str, str]
 """Owner (class or module) and attribute."""
@@ -207,6 +207,39 @@ class Behavior:
         """Everything in it, in the order of the text."""
         return tuple(walk(self.node))
 
+    @cached_property
+    def callees(self) -> frozenset[str]:
+        """Keys of the behaviors that it calls."""
+        return frozenset(key for node in self.nodes if isinstance(node, Calls) for key in node.behaviors)
+
+    @cached_property
+    def touched(self) -> frozenset[Slot | None]:
+        """Attributes and variables whose content it changes; None stands for all that are nobody's."""
+        return frozenset(node.slot for node in self.nodes if isinstance(node, Touches))
+
+    @cached_property
+    def tested(self) -> frozenset[str]:
+        """Last names of the places that its tests ask about, and of the containers that its loops run over."""
+        found: set[str] = set()
+        for node in self.nodes:
+            if isinstance(node, Either | Leaves) and node.test is not None:
+                found |= last_names(node.test)
+            elif isinstance(node, Repeat):
+                found |= {last_name(place) for place in node.over}
+        return frozenset(found)
+
+    @cached_property
+    def effects(self) -> frozenset[Effect]:
+        """The effects that happen in it, whatever its places hold."""
+        return frozenset(node.effect for node in self.nodes if isinstance(node, Happens))
+
+    @cached_property
+    def acts(self) -> bool:
+        """Whether something of interest happens in it whatever its places hold: an effect, an allocation, a refusal."""
+        return bool(self.effects) or any(
+            (isinstance(node, Touches) and bool(node.fresh)) or refuses(node) for node in self.nodes
+        )
+
 
 def is_later(key: str) -> bool:
     """Whether a key is that of a part of a function which runs later."""
@@ -240,9 +273,83 @@ def walk(node: Node) -> Iterator[Node]:
             waiting.extend(reversed(find(node)))
 
 
+def simplified(node: Node, visited: Callable[[Node], Node]) -> Node:
+    """A node with what becomes of its parts; nothing where none of them does anything any more."""
+    match node:
+        case Order(items=items):
+            return order([visited(item) for item in items])
+        case Either():
+            then, other = visited(node.then), visited(node.other)
+            return NOTHING if then == NOTHING and other == NOTHING else node._replace(then=then, other=other)
+        case Repeat():
+            body, other = visited(node.body), visited(node.other)
+            if other == NOTHING and not _acts(body):
+                return NOTHING
+            return node._replace(body=body, other=other)
+        case Each():
+            bodies, other = tuple(map(visited, node.bodies)), visited(node.other)
+            if other == NOTHING and not any(map(_acts, bodies)):
+                return NOTHING
+            return node._replace(bodies=bodies, other=other)
+        case Guarded():
+            body, other, final = visited(node.body), visited(node.other), visited(node.final)
+            handlers = tuple(handler._replace(node=visited(handler.node)) for handler in node.handlers)
+            if body == other == final == NOTHING and not any(_acts(handler.node) for handler in handlers):
+                return NOTHING
+            return node._replace(body=body, handlers=handlers, other=other, final=final)
+        case Within():
+            return node._replace(body=visited(node.body))
+    return node
+
+
+def _acts(node: Node) -> bool:
+    """Whether a node does anything but go on."""
+    return any(
+        isinstance(each, Happens | Touches | Calls | Yields)
+        or (isinstance(each, Leaves) and each.kind in ("return", "raise"))
+        for each in walk(node)
+    )
+
+
 def called_inside(node: Node) -> list[str]:
     """Keys of the behaviors that a node calls and that run inside the capture that it runs in."""
     return [key for each in walk(node) if isinstance(each, Calls) and not each.outside for key in each.behaviors]
+
+
+def last_names(test: Test) -> set[str]:
+    """Last names of the places in a test."""
+    match test:
+        case ("atom", _, place) if place:
+            return {last_name(place)}
+        case ("not" | "and" | "or", *inner):
+            return {name for each in inner for name in last_names(each)}
+    return set()
+
+
+def last_name(place: Place) -> str:
+    """The last name in a place; none where it is all elements."""
+    for part in reversed(place):
+        if part != ELEMENT:
+            return part
+    return ""
+
+
+def refuses(node: Node) -> bool:
+    """Whether a branch raises where the stream is being captured."""
+    if not isinstance(node, Either) or not _asks(node.test):
+        return False
+    return any(
+        isinstance(each, Leaves) and each.kind == "raise" for part in (node.then, node.other) for each in walk(part)
+    )
+
+
+def _asks(test: Test) -> bool:
+    match test:
+        case ("atom", "capturing", _):
+            return True
+        case ("not" | "and" | "or", *inner):
+            return any(map(_asks, inner))
+    return False
 
 
 def falls_through(node: Node) -> bool:

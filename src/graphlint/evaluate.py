@@ -43,6 +43,8 @@ from graphlint.values import (
 from graphlint.vocabulary import Vocabulary
 
 _MOST_VARIANTS = 8
+_SHORT = 300
+"""Bytes of a function that is built whoever calls it."""
 _MISSES = frozenset(("KeyError", "AttributeError", "LookupError", "IndexError"))
 
 
@@ -62,7 +64,7 @@ class Behaviors(Knowledge):
 
         None while it is being built, which ends a recursion, and for a function that is no candidate.
         """
-        if self.candidates is not None and name not in self.candidates and ".<locals>." not in name:
+        if not self._is_candidate(name):
             return None
         key = name
         if types:
@@ -79,6 +81,13 @@ class Behaviors(Knowledge):
             frame = Evaluation(self, entry, types or {}, emitting=True)
             self._built[key] = frame.behavior(key)
         return self._built[key]
+
+    def _is_candidate(self, name: str) -> bool:
+        """Whether a function may be built: a short one costs little, and says what a test in its caller means."""
+        if self.candidates is None or name in self.candidates or ".<locals>." in name:
+            return True
+        start, end = self.project.functions[name].facts.span
+        return end - start <= _SHORT
 
     def reader(self, function: FunctionEntry) -> Callable[[Expr], Value]:
         """What tells the value of an expression of a function, wherever in it; nothing is emitted."""

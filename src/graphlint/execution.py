@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from operator import is_
 from typing import Any, NamedTuple, TypeAlias
 
 from graphlint import behavior as b
@@ -198,9 +199,14 @@ class _Scope:
         """The configurations once this activation has ended: what was known of its local objects says nothing any more."""
         kept = {place[0] for places in self.aliases.values() for place in places}
         mine = f"{self.behavior.function}@"  # what its calls returned, too, is known by the function's name
+        known: dict[str, bool] = {}
 
         def lasts(root: str) -> bool:
-            return root != RESULT[0] and (root in kept or _since(root) < self.serial) and not root.startswith(mine)
+            value = known.get(root)
+            if value is None:
+                value = root != RESULT[0] and (root in kept or _since(root) < self.serial) and not root.startswith(mine)
+                known[root] = value
+            return value
 
         return [_knowing(config, config.facts.under(lasts)) for config in configs]
 
@@ -270,7 +276,8 @@ class Execution:
                 out["next"] = configs
                 return out
             case b.Happens() | b.Touches():
-                return {"next": _distinct(self._happen(node, scope, configs))}
+                after = self._happen(node, scope, configs)
+                return {"next": after if all(map(is_, after, configs)) else _distinct(after)}
             case b.Either(test=test, then=then, other=other):
                 yes, no = self._split(test, scope, configs)
                 return _joined(self._node(then, scope, yes) if yes else {}, self._node(other, scope, no) if no else {})
@@ -593,6 +600,7 @@ def visit(
     select: Callable[[str], Behavior | None],
     see: Callable[[Event], None],
     refuse: Callable[[Refusal], None] = lambda _: None,
+    ways: int = MAX_STEPS,
 ) -> bool:
     """Show every event that a behavior can come to, callees included, once for each way of calls; False if cut short.
 
@@ -601,8 +609,10 @@ def visit(
         select: gives the callees' behaviors.
         see: is shown the events.
         refuse: is shown every `raise`.
+        ways: most ways to one function with the same arguments.
     """
     left = MAX_STEPS
+    come: dict[tuple[str, tuple[tuple[str, tuple[Place, ...]], ...]], int] = {}
     serial = 0
     passing: dict[int, bool] = {}
     caught: list[b.Handler] = []
@@ -674,8 +684,12 @@ def visit(
                     built = select(key)
                     if built is None or built.function in active or len(scope.stack) >= MAX_DEPTH:
                         continue
-                    serial += 1
                     bindings = {param: scope.rebase(places) for param, places in node.bindings}
+                    way = key, tuple(bindings.items())
+                    come[way] = come.get(way, 0) + 1
+                    if come[way] > ways:
+                        continue
+                    serial += 1
                     stack = (*scope.stack, scope.frame(node.span))
                     walk(
                         built.node,
@@ -810,9 +824,10 @@ def _distinct(configs: list[Config]) -> list[Config]:
         return configs
     best: dict[tuple[State, Learned], Config] = {}
     for config in configs:
-        known = best.get(config[:2])
-        if known is None or len(config.trace) < len(known.trace):
-            best[config[:2]] = config
+        key = config[:2]
+        known = best.setdefault(key, config)
+        if known is not config and len(config.trace) < len(known.trace):
+            best[key] = config
     return list(best.values())[:MAX_CONFIGURATIONS]
 
 

@@ -72,8 +72,9 @@ class Learned:
 
     def under(self, keeps: Callable[[str], bool]) -> Learned:
         """Only what is known under some roots."""
-        by_root = {root: facts for root, facts in self._by_root.items() if keeps(root)}
-        return self if len(by_root) == len(self._by_root) else Learned(by_root)
+        if all(map(keeps, self._by_root)):
+            return self
+        return Learned({root: facts for root, facts in self._by_root.items() if keeps(root)})
 
     def with_answer(self, atom: Atom, answer: bool) -> Learned:
         """The same with one answer more, and what follows from it."""

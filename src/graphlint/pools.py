@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from graphlint import behavior as b
 from graphlint import flow
@@ -42,8 +43,7 @@ _USES = frozenset((Effect.CAPTURE, Effect.GRAPH_DEATH, Effect.POOL_RETIRE))
 _SHARED = ("class:", "mod:")
 
 
-@dataclass(frozen=True)
-class _State:
+class _State(NamedTuple):
     """The automaton's state, and the places that hold live graphs of the pool."""
 
     name: str
@@ -205,10 +205,14 @@ class _Runs:
         self.steps = 0
         self.cut = cut
         """Keys of methods whose paths are too many; what made them so for one pool does so for all."""
-        self.execution = Execution(analysis.effectful.get, self.monitor, tested=analysis.remembered)
+        self.part = analysis.sliced(_USES)
+        self.execution = Execution(self.part.behaviors.get, self.monitor, tested=self.part.remembered)
 
     def hazards(self) -> Iterator[tuple[Event, ...]]:
         """Paths to a capture into a pool without users, shortest first: capture, release, capture."""
+        releases = [each for each in self.methods if self.leaves(each)]
+        if not releases:
+            return
         capturing = [each for each in self.methods if self.uses(each, Effect.CAPTURE)]
         capturing.sort(key=lambda each: len(self.analysis.sites(each)))
         made = self.constructed([Config(_State(self.automaton.start), NOTHING_LEARNED)])
@@ -217,10 +221,7 @@ class _Runs:
             for each in capturing[:_MOST_CAPTURES]
         }  # a path that captured nothing leaves nothing to release
         found: list[tuple[Event, ...]] = []
-        for release in self.methods:
-            last = release.function.endswith(".__del__") and not self.pool[0].startswith(_SHARED)
-            if last or not self.leaves(release):
-                continue
+        for release in releases:
             dead = self.called(release, made) if release in capturing else []
             for configs in used.values():
                 dead += self.called(release, configs)
@@ -245,6 +246,8 @@ class _Runs:
         """Whether a method kills graphs, and need not give the handle up in the same breath."""
         if Effect.GRAPH_DEATH not in self.analysis.kinds[method.key] or method.function.endswith(".__init__"):
             return False
+        if method.function.endswith(".__del__") and not self.pool[0].startswith(_SHARED):
+            return False  # the handle ends with its object
         retired = [
             site.event
             for site in self.analysis.sites(method)
@@ -262,7 +265,7 @@ class _Runs:
         if not configs or self.steps > _MOST_STEPS or method.key in self.cut:
             return []
         try:
-            outcome = self.execution.run_on(method, configs)
+            outcome = self.execution.run_on(self.part.of(method), configs)
             self.steps += self.execution.steps
         except ExhaustedError:
             self.analysis.exhausted.add(method.function)
@@ -283,8 +286,9 @@ class _Runs:
 
     @staticmethod
     def distinct(configs: list[Config]) -> list[Config]:
+        """One configuration for each state and facts, hazards first, then by the length of the path."""
         best: dict[object, Config] = {}
-        for config in sorted(configs, key=lambda each: len(each.trace)):
+        for config in sorted(configs, key=lambda each: (each.state.name != HAZARD, len(each.trace))):
             best.setdefault(config[:2], config)
         return list(best.values())[:_MOST_CONFIGURATIONS]
 
@@ -340,7 +344,7 @@ class _Runs:
         stored = {each for each in state.live if any(each[: len(place)] == place for place in kept)}
         if not stored:
             return state
-        return replace(state, live=(state.live - stored) | {_holder(place) for place in event.places})
+        return state._replace(live=(state.live - stored) | {_holder(place) for place in event.places})
 
 
 def _asks_users(guard: Test) -> bool:
@@ -562,7 +566,8 @@ def _ways_down(analysis: Analysis, store: Store) -> Iterator[dict[str, object]]:
     covering = {
         root.function: root
         for root in analysis.roots()
-        if wanted <= {site.event.node.slot for site in analysis.sites(root) if site.effect is Effect.GRAPH_DEATH}
+        if Effect.GRAPH_DEATH in analysis.kinds[root.key]
+        and wanted <= {site.event.node.slot for site in analysis.sites(root) if site.effect is Effect.GRAPH_DEATH}
     }
     for name, root in sorted(covering.items()):
         deaths = [site.event for site in analysis.sites(root) if site.effect is Effect.GRAPH_DEATH]

@@ -9,28 +9,27 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from graphlint import behavior as b
-from graphlint import facts, flow
+from graphlint import candidates, facts, flow
 from graphlint.assignments import is_record
 from graphlint.behavior import Behavior, Node, Slot
 from graphlint.effects import Effect
 from graphlint.evaluate import Behaviors
-from graphlint.execution import Config, Event, Execution, ExhaustedError, Outcome, visit
+from graphlint.execution import Config, Event, Execution, ExhaustedError, Monitor, Outcome, visit
 from graphlint.facts import MODULE, Facts
 from graphlint.project import Project, group, module_names
 from graphlint.project import load as load_project
-from graphlint.sieve import identifiers, keeps_memory
+from graphlint.slices import Slice, sliced
 from graphlint.source import Source
 from graphlint.syntax import ParseError
-from graphlint.values import ELEMENT, GRAPH, MEMPOOL, TENSOR, Place, Test, flat
+from graphlint.values import GRAPH, MEMPOOL, TENSOR, Place, flat
 from graphlint.vocabulary import Entry, Vocabulary
-from graphlint.words import COMMON_METHODS
 
 _MANY = 48
 """From this many files on, reading them in several processes pays for starting these."""
@@ -38,8 +37,27 @@ _MANY = 48
 _FEW_FUNCTIONS = 1_500
 """Up to this many functions, all are built."""
 
+_MOST_WAYS = 3
+"""Most ways from one function to another, with the same arguments, that are told apart."""
+
 _GIVES_UP = frozenset(("drop", "clear", "pop"))
 _MATTERS = frozenset(("graph", "pool", "captured", "tensor", "mempool", "fresh", "memory"))
+_GRAPHS = frozenset(("graph", "pool", "captured", "mempool"))
+_OF_GRAPHS = frozenset(("graph", "pool", "mempool", "owner"))
+_OF_MEMORY = frozenset((Effect.WS_RELEASE, Effect.WS_REPLACE, Effect.WS_ALLOC, Effect.KV_RELEASE))
+_CAPTURES = frozenset((Effect.CAPTURE, Effect.CAPTURE_END))
+_PASSING = frozenset(
+    (
+        Effect.SYNC,
+        Effect.REPLAY,
+        Effect.WS_ALLOC,
+        Effect.WS_REPLACE,
+        Effect.POOL_MINT,
+        Effect.POOL_STORE,
+        Effect.CAPTURE_END,
+    )
+)
+_WAITS = frozenset((Effect.SYNC,))
 _MEMORY = frozenset(("captured", "tensor", "declared", "mempool", "memory"))
 
 
@@ -49,6 +67,17 @@ class Site(NamedTuple):
     effect: Effect
     places: tuple[Place, ...]
     event: Event
+
+
+class _Meaning(NamedTuple):
+    """The effects of a change of what a place holds, over all paths."""
+
+    node: b.Touches
+    given_up: tuple[Effect, ...]
+    """Where the place is not known to be empty."""
+    of_process: bool
+    """Where it is the process's, besides, the memory of what it holds is released."""
+    always: tuple[Effect, ...]
 
 
 @dataclass
@@ -68,6 +97,9 @@ class Analysis:
     _holds: dict[Slot, frozenset[str]] = field(default_factory=dict)
     _effectful: dict[str, Behavior] = field(default_factory=dict)
     _sites: dict[str, tuple[Site, ...]] = field(default_factory=dict)
+    _meanings: dict[tuple[int, bool], _Meaning] = field(default_factory=dict)
+    """By identity of a change, and whether a constructor makes it."""
+    _slices: dict[frozenset[Effect], Slice] = field(default_factory=dict)
 
     def prepare(self) -> None:
         """Find out what most rules ask for, before they are looked at by several processes."""
@@ -140,6 +172,10 @@ class Analysis:
             known = self._owns[class_name] = frozenset(found)
         return known
 
+    def is_declared(self, slot: Slot) -> bool:
+        """Whether a slot is known to hold a tensor by its type alone."""
+        return "declared" in self.holds(slot)
+
     def is_cache(self, slot: Slot | None) -> bool:
         """Whether an attribute or variable holds the requests' cache: device memory, under a name that says so."""
         held = self.holds(slot)
@@ -157,42 +193,59 @@ class Analysis:
         node = event.node
         if isinstance(node, b.Happens):
             return (node.effect,)
-        found: list[Effect] = []
+        key = id(node), event.in_constructor
+        meaning = self._meanings.get(key)
+        if meaning is None:
+            meaning = self._meanings[key] = self._meaning(node, in_constructor=event.in_constructor)
+        if not (meaning.given_up or meaning.of_process):
+            return meaning.always
+        if config is not None and self._is_gone(node, event.places, config):
+            return meaning.always
+        if meaning.of_process and _is_shared(event.places):
+            return (Effect.WS_RELEASE, *meaning.given_up, *meaning.always)
+        return (*meaning.given_up, *meaning.always)
+
+    def _meaning(self, node: b.Touches, *, in_constructor: bool) -> _Meaning:
         held = self.holds(node.slot)
         replaced = node.how == "write" and bool(node.tags & {"none", "empty", "minted", "tensor"})
         replaced = replaced and "moved" not in node.tags
-        gone = (
-            config is not None
-            and len(event.places) == 1
-            and (
-                ("owner" in held and self._is_emptied(event.places[0], config))
-                or config.fact(("none", event.places[0])) is True
-                or (
-                    node.how in ("clear", "pop", "write")
-                    and config.fact(("true", event.places[0])) is False
-                    and "pool" not in held
-                )
-            )
-        )
-        if not gone and not event.in_constructor and (node.how in _GIVES_UP or replaced):
+        given_up: list[Effect] = []
+        of_process = False
+        if not in_constructor and (node.how in _GIVES_UP or replaced):
             if "graph" in held and "pool" not in node.tags:
-                found.append(Effect.GRAPH_DEATH)
+                given_up.append(Effect.GRAPH_DEATH)
             if held & {"captured", "tensor"}:
-                found.append(Effect.WS_REPLACE if "tensor" in node.tags else Effect.WS_RELEASE)
-            elif "memory" in held and "graph" not in held and _is_shared(event.places) and "tensor" not in node.tags:
-                found.append(Effect.WS_RELEASE)  # the process lets go of an object, and of the memory that it owns
+                given_up.append(Effect.WS_REPLACE if "tensor" in node.tags else Effect.WS_RELEASE)
+            else:
+                of_process = "memory" in held and "graph" not in held and "tensor" not in node.tags
             if "pool" in held and node.how != "clear":
-                found.append(Effect.POOL_RETIRE)
+                given_up.append(Effect.POOL_RETIRE)
             if "tensor" not in node.tags and self.is_cache(node.slot):
-                found.append(Effect.KV_RELEASE)
-        if node.how == "count" and not event.in_constructor and node.slot in self.counters:
-            found.append(Effect.POOL_RETIRE)
+                given_up.append(Effect.KV_RELEASE)
+        always: list[Effect] = []
+        if node.how == "count" and not in_constructor and node.slot in self.counters:
+            always.append(Effect.POOL_RETIRE)
         if node.how in ("write", "add"):
             if "tensor" in node.tags and node.slot is not None:
-                found.append(Effect.WS_ALLOC)
+                always.append(Effect.WS_ALLOC)
             if "pool" in node.tags and node.slot is not None:
-                found.append(Effect.POOL_STORE)
-        return tuple(found)
+                always.append(Effect.POOL_STORE)
+        return _Meaning(node, tuple(given_up), of_process, tuple(always))
+
+    def _is_gone(self, node: b.Touches, places: tuple[Place, ...], config: Config) -> bool:
+        """Whether a path knows that a place has nothing left to give up."""
+        if len(places) != 1:
+            return False
+        held = self.holds(node.slot)
+        return (
+            ("owner" in held and self._is_emptied(places[0], config))
+            or config.fact(("none", places[0])) is True
+            or (
+                node.how in ("clear", "pop", "write")
+                and config.fact(("true", places[0])) is False
+                and "pool" not in held
+            )
+        )
 
     def _is_emptied(self, owner: Place, config: Config) -> bool:
         """Whether a path knows that an object has lost the graphs of one of its stores, and of no store that it has any."""
@@ -200,7 +253,10 @@ class Analysis:
         known = {
             value
             for (kind, place), value in config.facts
-            if kind == "true" and len(place) > size and place[:size] == owner and _last(place) in self._graph_names
+            if kind == "true"
+            and len(place) > size
+            and place[:size] == owner
+            and b.last_name(place) in self._graph_names
         }
         return known == {False}
 
@@ -222,14 +278,7 @@ class Analysis:
     @cached_property
     def tested(self) -> frozenset[str]:
         """Last names of all places that some test asks about, and of containers that loops run over."""
-        found: set[str] = set()
-        for each in self.behaviors.all():
-            for node in each.nodes:
-                if isinstance(node, b.Either | b.Leaves) and node.test is not None:
-                    found |= _atoms(node.test)
-                elif isinstance(node, b.Repeat):
-                    found |= {_last(place) for place in node.over}
-        return frozenset(found)
+        return frozenset(name for each in self.behaviors.all() for name in each.tested)
 
     @cached_property
     def remembered(self) -> frozenset[str]:
@@ -256,7 +305,7 @@ class Analysis:
             counted = [n for n in nodes if isinstance(n, b.Touches) and n.how == "count" and n.slot is not None]
             if not counted:
                 continue
-            tested = {name for n in nodes if isinstance(n, b.Either) for name in _atoms(n.test)}
+            tested = {name for n in nodes if isinstance(n, b.Either) for name in b.last_names(n.test)}
             gives = any(
                 isinstance(n, b.Touches)
                 and (n.how in _GIVES_UP or n.tags & {"none", "empty", "minted"})
@@ -276,27 +325,33 @@ class Analysis:
         for each in everything.values():
             self._note_given(each)
             each.paths = self._paths(each) if self.behaviors.ways else {}
-        callers: dict[str, set[str]] = {}
         found: set[str] = set()
         for key, each in everything.items():
-            for node in each.nodes:
-                if isinstance(node, b.Calls):
-                    for callee in node.behaviors:
-                        callers.setdefault(callee, set()).add(key)
-                elif (
-                    isinstance(node, b.Happens)
-                    or _refuses(node)
-                    or (
-                        isinstance(node, b.Touches)
-                        and (
-                            node.fresh
-                            or self.holds(node.slot) & _MATTERS
-                            or node.slot in self.counters
-                            or self.is_cache(node.slot)
-                        )
-                    )
-                ):
-                    found.add(key)
+            if each.acts or any(map(self._is_of_interest, each.touched)):
+                found.add(key)
+        return self._with_callers(found)
+
+    def leading(self, telling: Iterable[str]) -> frozenset[str]:
+        """Keys of the behaviors whose callers matter too: of those that do more than wait, or keep a tensor of their own.
+
+        Args:
+            telling: functions that are looked for by the words in them; what they keep is asked for by others.
+        """
+        wanted = set(telling)
+        asking = [each.key for each in self.behaviors.all() if each.asks_capture]
+        return self._with_callers(asking) | self._with_callers(
+            key
+            for key in self.acting
+            if (each := self.behaviors.built(key)) is not None
+            and (each.effects - _WAITS or each.function in wanted or any(map(self._is_of_graphs, each.touched)))
+        )
+
+    def _with_callers(self, keys: Iterable[str]) -> frozenset[str]:
+        callers: dict[str, set[str]] = {}
+        for each in self.behaviors.all():
+            for callee in each.callees:
+                callers.setdefault(callee, set()).add(each.key)
+        found = set(keys)
         waiting = list(found)
         while waiting:
             for caller in callers.get(waiting.pop(), ()):
@@ -305,13 +360,20 @@ class Analysis:
                     waiting.append(caller)
         return frozenset(found)
 
+    def _is_of_graphs(self, slot: Slot | None) -> bool:
+        """Whether a slot holds graphs, or what belongs to some."""
+        return bool(self.holds(slot) & _GRAPHS) or slot in self.counters or self.is_cache(slot)
+
+    def _is_of_interest(self, slot: Slot | None) -> bool:
+        """Whether it can be an effect to change what a slot holds."""
+        return bool(self.holds(slot) & _MATTERS) or slot in self.counters or self.is_cache(slot)
+
     @cached_property
     def effectful(self) -> Mapping[str, Behavior]:
         """The acting behaviors by key, irrelevant nodes gone."""
         everything = {each.key: each for each in self.behaviors.all()}
         return {
-            key: replace(everything[key], node=self._simplified(everything[key].node, self.acting))
-            for key in sorted(self.acting)
+            key: replace(everything[key], node=self._simplified(everything[key].node)) for key in sorted(self.acting)
         }
 
     def _paths(self, behavior: Behavior) -> dict[Place, Place]:
@@ -332,51 +394,15 @@ class Analysis:
             if isinstance(node, b.Touches) and any(p[0][1:] in params and len(p) == 1 for p in node.value_places):
                 self.behaviors.note(node.slot).tags.add("fresh")
 
-    def _simplified(self, node: Node, effectful: frozenset[str]) -> Node:
-        def simple(each: Node) -> Node:
-            return self._simplified(each, effectful)
-
+    def _simplified(self, node: Node) -> Node:
         match node:
             case b.Touches():
                 return node if self.relevant(node) else b.NOTHING
             case b.Calls():
-                return node if effectful.intersection(node.behaviors) else b.NOTHING
-            case b.Order(items=items):
-                return b.order([simple(item) for item in items])
-            case b.Either():
-                then, other = simple(node.then), simple(node.other)
-                if then == b.NOTHING and other == b.NOTHING:
-                    return b.NOTHING
-                return node._replace(then=then, other=other)
-            case b.Repeat():
-                body, other = simple(node.body), simple(node.other)
-                if other == b.NOTHING and not _acts(body):
-                    return b.NOTHING
-                return node._replace(body=body, other=other)
-            case b.Each():
-                bodies = tuple(simple(body) for body in node.bodies)
-                other = simple(node.other)
-                if other == b.NOTHING and not any(map(_acts, bodies)):
-                    return b.NOTHING
-                return node._replace(bodies=bodies, other=other)
-            case b.Guarded():
-                body = simple(node.body)
-                handlers = tuple(handler._replace(node=simple(handler.node)) for handler in node.handlers)
-                other, final = simple(node.other), simple(node.final)
-                if (
-                    body == b.NOTHING
-                    and other == b.NOTHING
-                    and final == b.NOTHING
-                    and not any(_acts(h.node) for h in handlers)
-                ):
-                    return b.NOTHING
-                return node._replace(body=body, handlers=handlers, other=other, final=final)
-            case b.Within():
-                body = simple(node.body)
-                if not effectful.intersection(node.calls.behaviors):
-                    return body
-                return node._replace(body=body)
-        return node
+                return node if not self.acting.isdisjoint(node.behaviors) else b.NOTHING
+            case b.Within() if self.acting.isdisjoint(node.calls.behaviors):
+                return self._simplified(node.body)
+        return b.simplified(node, self._simplified)
 
     def roots(self) -> Iterator[Behavior]:
         """Effectful functions as written: no variants for argument types, no module levels."""
@@ -384,17 +410,48 @@ class Analysis:
             if ("|" not in key or each.is_later) and not key.endswith(MODULE):
                 yield each
 
+    def sliced(self, effects: frozenset[Effect]) -> Slice:
+        """The behaviors that lead to some effects, and what decides whether they do."""
+        known = self._slices.get(effects)
+        if known is None:
+            held = _OF_GRAPHS if effects.isdisjoint(_OF_MEMORY) else _OF_GRAPHS | _MATTERS
+
+            def asked(node: b.Happens | b.Touches) -> bool:
+                return not effects.isdisjoint(self.effects(Event(node, node.places, (), ())))
+
+            def belongs(node: b.Happens | b.Touches) -> bool:
+                if isinstance(node, b.Happens):
+                    return node.effect in effects or node.effect in _CAPTURES
+                return asked(node) or not held.isdisjoint(node.tags) or not held.isdisjoint(self.holds(node.slot))
+
+            known = self._slices[effects] = sliced(self.effectful, asked, belongs)
+        return known
+
     def run(
-        self, root: Behavior, start: str, monitor: object, *, refusals: bool = False, **facts: bool
+        self,
+        root: Behavior,
+        start: str,
+        monitor: Monitor,
+        effects: frozenset[Effect] | None = None,
+        *,
+        refusals: bool = False,
+        **facts: bool,
     ) -> Outcome | None:
-        """Run a behavior; None (and a note) where its paths are too many."""
-        execution = Execution(
-            self.effectful.get,
-            monitor,  # type: ignore[arg-type]
-            tested=self.remembered,
-            memory=self.memory,
-            refusals=refusals,
-        )
+        """Run a behavior; None (and a note) where its paths are too many.
+
+        Args:
+            root: what to run.
+            start: the monitor's first state.
+            monitor: is told of the events.
+            effects: those that the monitor listens to; None: all.
+            refusals: whether a release that can only raise, because it is the second, counts as one.
+            facts: what is known before, about the run itself: `capturing`, `device`.
+        """
+        select, remembered = self.effectful.get, self.remembered
+        if effects is not None:
+            part = self.sliced(effects)
+            root, select, remembered = part.of(root), part.behaviors.get, part.remembered
+        execution = Execution(select, monitor, tested=remembered, memory=self.memory, refusals=refusals)
         if facts.get("capturing"):
             facts.setdefault("device", True)
         try:
@@ -407,7 +464,10 @@ class Analysis:
         return outcome
 
     def sites(self, root: Behavior) -> tuple[Site, ...]:
-        """All effects in what a function does, callees included, in the order of the text; paths aside."""
+        """All effects in what a function does, callees included, in the order of the text; paths aside.
+
+        Callees that at most allocate, wait or replay are left out: their effects change nothing for what their callers hold.
+        """
         known = self._sites.get(root.key)
         if known is None:
             found: dict[tuple[object, ...], Site] = {}
@@ -419,10 +479,15 @@ class Analysis:
                         (effect, event.places, spans, event.stack[-1].function), Site(effect, event.places, event)
                     )
 
-            if not visit(root, self.effectful.get, record):
+            if not visit(root, self._lasting.get, record, ways=_MOST_WAYS):
                 self.exhausted.add(root.function)
             known = self._sites[root.key] = tuple(found.values())
         return known
+
+    @cached_property
+    def _lasting(self) -> Mapping[str, Behavior]:
+        """The effectful behaviors with an effect that says something of what others hold."""
+        return {key: each for key, each in self.effectful.items() if not self.kinds[key] <= _PASSING}
 
     @cached_property
     def kinds(self) -> Mapping[str, frozenset[Effect]]:
@@ -642,58 +707,16 @@ def binds(body: flow.Flow) -> Iterator[flow.Bind]:
         yield from binds(child)
 
 
-def _refuses(node: Node) -> bool:
-    """Whether a branch raises where the stream is being captured."""
-    if not isinstance(node, b.Either) or not _asks(node.test):
-        return False
-    return any(
-        isinstance(each, b.Leaves) and each.kind == "raise" for part in (node.then, node.other) for each in b.walk(part)
-    )
-
-
-def _asks(test: Test) -> bool:
-    match test:
-        case ("atom", "capturing", _):
-            return True
-        case ("not" | "and" | "or", *inner):
-            return any(map(_asks, inner))
-    return False
-
-
-def _acts(node: Node) -> bool:
-    """Whether a node does anything but leave."""
-    return any(isinstance(each, b.Happens | b.Touches | b.Calls | b.Yields) for each in b.walk(node)) or any(
-        isinstance(each, b.Leaves) and each.kind in ("return", "raise") for each in b.walk(node)
-    )
-
-
 def _is_shared(places: Sequence[Place]) -> bool:
     """Whether these are attributes of classes and variables of modules."""
     return bool(places) and all(place[0].startswith(("class:", "mod:")) for place in places)
 
 
-def _atoms(test: tuple[object, ...]) -> set[str]:
-    """Last names of the places in a test."""
-    match test:
-        case ("atom", _, place) if place:
-            return {_last(place)}  # type: ignore[arg-type]
-        case ("not" | "and" | "or", *inner):
-            return {name for each in inner for name in _atoms(each)}  # type: ignore[arg-type]
-    return set()
-
-
-def _last(place: Place) -> str:
-    for part in reversed(place):
-        if part != ELEMENT:
-            return part
-    return ""
-
-
 def analyse(project: Project, vocabulary: Vocabulary) -> Analysis:
     """Build the behaviors of a project: of all functions where they are few, else of those that effects can reach.
 
-    The search begins at functions that mention a distinctive name of the vocabulary, with the classes they belong to, and
-    goes on to the callers, by name, of what turned out to have an effect.
+    The search begins at functions whose text says something. It goes on to the callers, by name, of what turned out to have
+    an effect; to what such functions name nearby; and to functions that mention what was found to hold graphs or memory.
     """
     behaviors = Behaviors(project, vocabulary)
     if len(project.functions) <= _FEW_FUNCTIONS:
@@ -702,87 +725,36 @@ def analyse(project: Project, vocabulary: Vocabulary) -> Analysis:
         for name in [name for name in project.functions if not behaviors.is_built(name)]:
             behaviors.build(name)  # nested functions, known now that their parents are built
         return Analysis(project, vocabulary, behaviors)
-    waiting = set(_first(project, vocabulary))
+    telling = set(candidates.first(project, vocabulary))
+    waiting = telling
     behaviors.candidates = set()
+    mates = candidates.Mates(project)
     asked: set[str] = set()
+    followed: set[Slot] = set()
     while True:
         behaviors.candidates |= waiting
-        stale = {
-            each.key
-            for each in behaviors.all()
-            for node in each.nodes
-            if isinstance(node, b.Calls) and waiting.intersection(node.behaviors)
-        }
+        stale = {each.key for each in behaviors.all() if not waiting.isdisjoint(each.callees)}
         behaviors.forget(stale)
         for name in sorted(waiting | {key.partition("|")[0] for key in stale}):
             behaviors.build(name)
         for name in [name for name in project.functions if ".<locals>." in name and not behaviors.is_built(name)]:
             behaviors.build(name)
         analysis = Analysis(project, vocabulary, behaviors)
-        effectful = {key.partition("|")[0] for key in analysis.acting}
-        waiting = {
-            caller for name in sorted(effectful - asked) for caller in _callers(behaviors, project, name)
-        } - behaviors.candidates
-        asked |= effectful
+        leading = [each for each in map(behaviors.built, sorted(analysis.leading(telling))) if each is not None]
+        new = {each.function for each in leading} - asked
+        held = {slot for slot in list(behaviors.slots) if slot not in followed and analysis.holds(slot) & _MATTERS}
+        waiting = {caller for name in sorted(new) for caller in candidates.callers(behaviors, name)}
+        waiting |= {name for slot in sorted(held) for name in mates.mentioning(slot)}
+        for each in leading:
+            if each.function in new & telling:
+                waiting |= mates.named(each.function, far=Effect.CAPTURE in each.effects)
+        reading = (each for each in leading if each.function in new)
+        waiting |= set(candidates.binders(reading, behaviors, analysis.is_declared))
+        waiting -= behaviors.candidates
+        followed |= held
+        asked |= new
         if not waiting:
             return analysis
-
-
-def _first(project: Project, vocabulary: Vocabulary) -> Iterator[str]:
-    """Functions with a distinctive name in their text, the methods of their classes, the functions of their modules."""
-    words = identifiers(vocabulary)
-    found = [
-        entry
-        for entry in project.functions.values()
-        if entry.facts.qualname != MODULE and not words.isdisjoint(entry.facts.words)
-    ]
-    owners = {entry.owner for entry in found if entry.owner is not None}
-    modules = {entry.module.name for entry in found if entry.owner is None}
-    libraries = {name for name, entries in vocabulary.calls.items() if any(each.makes == "memory" for each in entries)}
-    makers = {
-        module.name: frozenset(
-            alias
-            for alias, symbol in module.scope.items()
-            if symbol.kind == "import" and vocabulary.canonical(symbol.name) in libraries
-        )
-        for module in project.modules.values()
-    }
-    spoken = {
-        word for module in project.modules.values() for word in project.functions[f"{module.name}.{MODULE}"].facts.words
-    }
-    makes = frozenset(word for word in spoken if vocabulary.names.makes_memory(word) and word.islower())
-    keepers = {
-        entry.name: entry.owner
-        for entry in project.functions.values()
-        if entry.facts.qualname != MODULE
-        and (
-            keeps_memory(entry.module.source.content[slice(*entry.facts.span)])
-            or not makes.isdisjoint(entry.facts.words)
-            or not makers.get(entry.module.name, frozenset()).isdisjoint(entry.facts.words)
-        )
-    }
-    owners |= {owner for owner in keepers.values() if owner is not None}
-    for entry in project.functions.values():
-        if entry.owner in owners or entry.name in keepers or (entry.owner is None and entry.module.name in modules):
-            yield entry.name
-
-
-def _callers(behaviors: Behaviors, project: Project, name: str) -> Iterator[str]:
-    """Functions that may call a function, by its name; for a name that says little its class or module is mentioned too."""
-    entry = project.functions[name]
-    owner = entry.facts.owner.rpartition(".")[2] if entry.facts.owner else None
-    word = entry.facts.name
-    mention = owner or entry.module.name.rpartition(".")[2]
-    if word in ("__init__", "__post_init__", "__enter__", "__exit__", "__aenter__", "__aexit__") and owner:
-        word = owner
-        mention = owner
-    elif word.startswith("__") or ".<locals>." in name:
-        return
-    telling = "_" in word.strip("_") and word not in COMMON_METHODS
-    for caller in behaviors.functions_with(word):
-        module = project.functions[f"{caller.module.name}.{MODULE}"]
-        if caller.facts.qualname != MODULE and (telling or mention in module.facts.words):
-            yield caller.name
 
 
 def load(sources: Sequence[Source], vocabulary: Vocabulary, roots: Sequence[str] = ()) -> list[Analysis]:

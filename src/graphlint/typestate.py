@@ -280,7 +280,7 @@ def _hazards(
             where = " ".join(f"{frame.function}@{frame.span.start}" for frame in event.stack)
         return (f"{after} {where}" if where else after), moved
 
-    outcome = analysis.run(root, automaton.start, monitor, refusals=automaton.subject == "graphs")
+    outcome = analysis.run(root, automaton.start, monitor, automaton.effects, refusals=automaton.subject == "graphs")
     if outcome is None:
         cut.add(root.key)
         return
@@ -542,7 +542,7 @@ def _dominance(
                 return automaton.step(state, effect.value), effect
         return None
 
-    analysis.run(root, automaton.start, monitor)
+    analysis.run(root, automaton.start, monitor, automaton.effects)
     if automaton.start not in arrived:
         return True, ""
     first = next((s.event for s in analysis.sites(root) if s.event.stack == trace[0].stack), None)
