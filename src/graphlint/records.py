@@ -7,6 +7,7 @@ speak of them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -19,6 +20,10 @@ _TABLE_METHODS = frozenset(("items", "keys", "values", "popitem", "clear", "upda
 _KEYED_METHODS = frozenset(("get", "pop", "setdefault"))
 _FEWEST = 2
 """Fewest literal keys that a dictionary of this kind has."""
+
+
+_KEY = re.compile(rb"""[\[{(]\s*[rbuRBU]?["']|\bdict\(""")
+"""What a function has in its text that writes a literal key."""
 
 
 @dataclass
@@ -38,12 +43,16 @@ def read(modules: Iterable[tuple[str, list[FunctionEntry]]]) -> Records:
         keys: dict[str, set[str]] = {}
         tables: set[str] = set()
         given: list[tuple[str, str, FunctionEntry, Expr, str]] = []
+        speaking = {function.name for function in functions if _KEY.search(_text(function))}
         for function in functions:
-            body = function.lowered.flow
-            for name, key, value, how in _given(body):
+            for name, key, value, how in _given(function.lowered.flow) if function.name in speaking else ():
                 given.append((name, key, function, value, how))
                 keys.setdefault(name, set()).add(key)
-            for name, read_key in _used(body):
+        words = {name.rpartition(".")[2] for name in keys}
+        for function in functions:
+            if function.name not in speaking and words.isdisjoint(function.facts.words):
+                continue
+            for name, read_key in _used(function.lowered.flow):
                 if read_key is None:
                     tables.add(name)
                 else:
@@ -54,6 +63,10 @@ def read(modules: Iterable[tuple[str, list[FunctionEntry]]]) -> Records:
             if name in names or not name:
                 found.given.setdefault(key, []).append((function, value, how))
     return found
+
+
+def _text(function: FunctionEntry) -> bytes:
+    return function.module.source.content[slice(*function.facts.span)]
 
 
 def _given(body: Flow) -> Iterator[tuple[str, str, Expr, str]]:
