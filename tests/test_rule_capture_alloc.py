@@ -1043,3 +1043,59 @@ def test_a_table_by_stream_that_no_capture_is_seen_to_come_to_is_a_note(
     tmp_path: Path, capture: str, expected: Severity
 ) -> None:
     assert severities(tmp_path / "program", textwrap.dedent(BY_STREAM) + "\n\n" + capture) == [expected]
+
+
+@pytest.mark.parametrize(("read", "count"), [("", 0), ("\n    def all(self):\n        return self.kept[-1]\n", 1)])
+def test_a_list_that_nothing_reads_gives_nothing_out(tmp_path: Path, read: str, count: int) -> None:
+    program = f"""
+import torch
+
+
+class Slab:
+    def __init__(self):
+        self.used = 0
+        self.chunk = None
+        self.kept = []
+
+    def take(self, n):
+        chunk = self.chunk
+        if chunk is not None and self.used + n <= chunk.numel():
+            self.used += n
+            return chunk[self.used - n : self.used]
+        if torch.cuda.is_current_stream_capturing():
+            block = torch.zeros(n, device="cuda")
+            self.kept.append(block)
+            return block
+        self.chunk = torch.zeros(1024, device="cuda")
+        self.kept.append(self.chunk)
+        self.used = n
+        return self.chunk[:n]
+{read}
+"""
+    assert len(severities(tmp_path / "program", program)) == count
+
+
+@pytest.mark.parametrize(("number", "expected"), [("_capture_id()", Severity.NOTE), ("_lane()", Severity.ERROR)])
+def test_memory_that_is_kept_with_the_number_of_its_capture_is_a_note(
+    tmp_path: Path, number: str, expected: Severity
+) -> None:
+    program = f"""
+import torch
+
+from lanes import _capture_id, _lane
+
+TABLE = {{}}
+
+
+def scratch(name, n):
+    if torch.cuda.is_current_stream_capturing():
+        number = {number}
+        held = TABLE.get(name)
+        if held is not None and held[0] == number:
+            return held[1]
+        block = torch.zeros(n, device="cuda")
+        TABLE[name] = (number, block)
+        return block
+    return None
+"""
+    assert severities(tmp_path / "program", program) == [expected]

@@ -514,3 +514,55 @@ KEPT = """
 def test_who_captures_may_keep_what_the_cache_gave() -> None:
     assert reported(KEPT.format(warm="self.plan =")) == []
     assert reported(KEPT.format(warm="plan =")) == ["self.plans.pop(next(iter(self.plans)))"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [("pass", Severity.WARNING), ("if not self.entries:\n                        self.pool = None", Severity.NOTE)],
+)
+def test_whoever_gives_the_pool_up_with_its_graphs_has_thought_of_it(statement: str, expected: Severity) -> None:
+    program = f"""
+        from collections import OrderedDict
+
+        import torch
+
+
+        class Wrapper:
+            def __init__(self, model, limit):
+                self.model = model
+                self.limit = limit
+                self.entries: OrderedDict[int, torch.cuda.CUDAGraph] = OrderedDict()
+                self.pool = None
+
+            def record(self, key, x):
+                while len(self.entries) > self.limit:
+                    self.entries.popitem(last=False)
+                    {statement}
+                if self.pool is None:
+                    self.pool = torch.cuda.graph_pool_handle()
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph, pool=self.pool):
+                    self.model(x)
+                self.entries[key] = graph
+    """
+    assert [each.severity for each in find(program)] == [expected]
+
+
+@pytest.mark.parametrize(("test", "count"), [("x.is_cuda and", 0), ("x.shape[0] > 8 and", 1)])
+def test_what_a_capture_works_on_lies_on_the_device(test: str, count: int) -> None:
+    program = f"""
+        import torch
+
+        TABLE = {{}}
+
+
+        def packed(x, n):
+            if {test} torch.cuda.is_current_stream_capturing():
+                return torch.empty(n, device="cuda")
+            if n not in TABLE:
+                while len(TABLE) > 8:
+                    TABLE.pop(next(iter(TABLE)))
+                TABLE[n] = torch.empty(n, device="cuda")
+            return TABLE[n]
+    """
+    assert len(find(program)) == count

@@ -65,3 +65,37 @@ def test_a_loop_that_deletes(end: str, expected: list[str], tmp_path: Path, monk
     Path("m.py").write_text(text)
     findings = check.check(["."], Settings(), registry.select(("shared-release",))).findings
     assert [text.encode()[slice(*each.span)].decode() for each in findings] == expected
+
+
+SPACE = """
+class Space:
+    def __init__(self, n):
+        self.block = torch.empty(n, device="cuda")
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        ("for each in _spaces.values():\n            each.block = None", ["each.block = None"]),
+        (
+            "for key in [k for k in _spaces if k[0] == self.name]:\n            _spaces[key].block = None",
+            [],
+        ),
+        (
+            "stale = [k for k in _spaces if k[0] == self.name]\n        for key in stale:\n            _spaces.pop(key).block = None",
+            [],
+        ),
+    ],
+)
+def test_what_items_that_were_chosen_before_hold(
+    end: str, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = PROGRAM.format(end=end).lstrip("\n").replace('torch.empty(n, device="cuda")', "Space(n)")
+    text = text.replace("_spaces = {}", f"_spaces = {{}}\n{SPACE}").replace(
+        "return _spaces[owner, n]", "return _spaces[owner, n].block"
+    )
+    Path("m.py").write_text(text)
+    findings = check.check(["."], Settings(), registry.select(("shared-release",))).findings
+    assert [text.encode()[slice(*each.span)].decode() for each in findings] == expected

@@ -319,3 +319,47 @@ def test_a_guard_without_one_gets_one_in_its_own_file() -> None:
     assert "class CaptureRefusedError(RuntimeError):\n" in after["parts.py"]
     assert 'raise CaptureRefusedError("make it before")' in after["parts.py"]
     assert "    except CaptureRefusedError:\n        raise\n    except RuntimeError:\n" in after["attention.py"]
+
+
+LATER = """
+import contextlib
+
+import torch
+
+from exchange import gather
+
+
+def require_eager(what):
+    if torch.cuda.is_current_stream_capturing():
+        raise RuntimeError(what)
+
+
+class Layer:
+    def {method}(self, x):
+        failed = None
+        try:
+            {first}
+            require_eager("prepare")
+        except Exception as error:
+            failed = str(error)
+        {behind}
+        return x
+"""
+BEHIND = {
+    "nothing": ("step", "pass", "pass", 1),
+    "it raises": ("step", "pass", "if failed:\n            raise ValueError(failed)", 0),
+    "it raises for all": (
+        "step",
+        "pass",
+        "every = [None]\n        gather(every, failed)\n        if any(every):\n            raise ValueError(every)",
+        0,
+    ),
+    "it raises for something else": ("step", "pass", "if x is None:\n            raise ValueError(x)", 1),
+    "a destructor": ("__del__", "pass", "pass", 0),
+    "the body waits for the device": ("step", "torch.cuda.current_stream().synchronize()", "pass", 0),
+}
+
+
+@pytest.mark.parametrize(("method", "first", "behind", "count"), BEHIND.values(), ids=list(BEHIND))
+def test_what_a_handler_notes_may_raise_later(method: str, first: str, behind: str, count: int) -> None:
+    assert len(find(LATER.format(method=method, first=first, behind=behind))) == count

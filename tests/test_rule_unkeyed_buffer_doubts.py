@@ -272,3 +272,82 @@ def test_what_is_made_of_the_key_and_of_a_constant_is_not_missing(
             return sums(x.shape[0], {chunk})
     """
     assert bool(findings(tmp_path, program)) is reported
+
+
+EAGER = """
+    import torch
+
+    if hasattr(torch._C, "_cuda_isCurrentStreamCapturing"):
+        recording = torch._C._cuda_isCurrentStreamCapturing
+    else:
+        recording = torch.cuda.is_current_stream_capturing
+
+    TABLE = {{}}
+
+
+    def rows(label: str, n):
+        block = TABLE.get(label)
+        if block is None or block.numel() < n:
+            block = TABLE[label] = torch.empty(n, device="cuda")
+        return block[:n]
+
+
+    def step(x):
+        if {test}:
+            return torch.empty(x.numel(), device="cuda")
+        else:
+            return rows("sums", x.numel())
+"""
+
+
+@pytest.mark.parametrize(("test", "count"), [("recording()", 0), ("recording() or x.is_cpu", 0), ("x.is_cpu", 1)])
+def test_a_request_that_no_capture_makes_is_silent(tmp_path: Path, test: str, count: int) -> None:
+    assert len(findings(tmp_path, EAGER.format(test=test))) == count
+
+
+@pytest.mark.parametrize(("parameter", "count"), [("device_index", 0), ("lane", 1)])
+def test_the_number_of_a_device_tells_the_device(tmp_path: Path, parameter: str, count: int) -> None:
+    program = f"""
+        import torch
+
+        TABLE = {{}}
+
+
+        class Stage:
+            def __init__(self, device):
+                self.device = torch.device(device)
+
+            def step(self, x, {parameter}):
+                if (x.shape[0], {parameter}) not in TABLE:
+                    TABLE[x.shape[0], {parameter}] = torch.empty(x.shape[0], device=self.device)
+                return TABLE[x.shape[0], {parameter}]
+
+
+        def build(plan):
+            return [Stage(device) for device in plan.devices]
+    """
+    assert len(findings(tmp_path, program)) == count
+
+
+@pytest.mark.parametrize(("statement", "count"), [("ready.extend(waiting.pop(0))", 0), ("waiting.pop(0)", 1)])
+def test_what_moves_within_a_store_is_not_gone(tmp_path: Path, statement: str, count: int) -> None:
+    program = f"""
+        import torch
+
+        SHELF = {{}}
+
+
+        def lease(label: str, n):
+            waiting = SHELF.setdefault(label, [])
+            ready = SHELF.setdefault(label, [])
+            while waiting:
+                {statement}
+            piece = torch.empty(n, device="cuda")
+            SHELF.setdefault(label, []).append(piece)
+            return piece
+
+
+        def step(x):
+            return lease("sums", x.shape[0])
+    """
+    assert len([each for each in findings(tmp_path, program) if each.severity is Severity.ERROR]) == count

@@ -907,3 +907,44 @@ class Backend:
         self.{name}(rows)
 """
     assert [each.severity for each in find(program)] == [expected]
+
+
+DOUBTED = {
+    "a size": ("self.scratch is None or self.scratch.numel() < n", "torch.empty(n, device='cuda')", Severity.WARNING),
+    "the object": ("self.scratch is None or self.source is not x", "torch.empty(n, device='cuda')", Severity.NOTE),
+    "a call that allocates": ("self.scratch is None or self.scratch.numel() < n", "made(n, True)", Severity.WARNING),
+    "a call that does not": ("self.scratch is None or self.scratch.numel() < n", "made(n, False)", Severity.NOTE),
+    "in a capture alone": (
+        "torch.cuda.is_current_stream_capturing() and (self.scratch is None or self.scratch.numel() < n)",
+        "torch.empty(n, device='cuda')",
+        Severity.NOTE,
+    ),
+}
+
+
+@pytest.mark.parametrize(("test", "value", "expected"), DOUBTED.values(), ids=list(DOUBTED))
+def test_what_is_no_growth_for_somebody_later_is_a_note(test: str, value: str, expected: Severity) -> None:
+    program = f"""
+import torch
+
+
+def made(n, owned):
+    block = None
+    if owned:
+        block = torch.empty(n, device="cuda")
+    return block
+
+
+class Mixer:
+    def __init__(self):
+        self.scratch = None
+        self.source = None
+
+    def mix(self, x):
+        n = x.numel()
+        if {test}:
+            self.source = x
+            self.scratch = {value}
+        return self.scratch
+"""
+    assert [each.severity for each in find(program)] == [expected]

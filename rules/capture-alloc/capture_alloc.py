@@ -27,8 +27,10 @@ from graphlint.source import Span
 from graphlint.summaries import Analysis
 from graphlint.typestate import place_text, step
 from graphlint.values import ELEMENT, Test, asks_capture
+from graphlint.vocabulary import words_in
 
 _TEST = "torch.cuda.is_current_stream_capturing"
+_ADDS = ("append", "extend", "add", "appendleft")
 
 
 def suspects(analysis: Analysis) -> Iterator[Suspect]:
@@ -87,7 +89,7 @@ def _by_stream(analysis: Analysis, runs: Runs, found: tuple[Store, ...]) -> Iter
         reached = runs.reached(store.root, capturing=True)
         if reached is None or (id(store) in reached and runs.survives(store.root, store, capturing=True)):
             asks = any(isinstance(node, b.Either) and asks_capture(node.test) for node in store.root.nodes)
-            shown = not captures or store.function in captured or asks
+            shown = (not captures or store.function in captured or asks) and not _is_of_one_capture(analysis, store)
             yield _suspect(analysis, store, Severity.WARNING if shown else Severity.NOTE, (), Precision.MEDIUM)
 
 
@@ -100,14 +102,44 @@ def _behind_tests(analysis: Analysis, runs: Runs, found: tuple[Store, ...]) -> I
             or store.event.places[0][0].startswith("@")
         ):
             continue
-        if store.node.how == "add" and store.node.key is None and not is_miss(analysis, store):
-            continue  # kept for good in a list, and never given out again
+        if store.node.how == "add" and store.node.key is None:
+            if not is_miss(analysis, store) or _is_only_added_to(analysis, store):
+                continue  # kept for good in a list, and never given out again
         if not any(isinstance(node, b.Either) and asks_capture(node.test) for node in store.root.nodes):
             continue
         inside = runs.reached(store.root, capturing=True)
         outside = runs.reached(store.root, capturing=False)
         if inside is not None and outside is not None and id(store) in inside and id(store) not in outside:
-            yield _suspect(analysis, store, Severity.NOTE if _is_let_go(analysis, store) else Severity.ERROR, ())
+            doubted = _is_let_go(analysis, store) or _is_of_one_capture(analysis, store)
+            yield _suspect(analysis, store, Severity.NOTE if doubted else Severity.ERROR, ())
+
+
+def _is_of_one_capture(analysis: Analysis, store: Store) -> bool:
+    """Whether the number of the capture is kept with the memory: another capture is not given it."""
+    entry = analysis.project.functions[store.function]
+    numbers: set[str] = set()
+    for each in flow.statements(entry.lowered.flow):
+        match each:
+            case flow.Bind(target=flow.Name(id=name), value=flow.Call() as call) if {"capture", "id"} <= set(
+                words_in(flow.last_name(call))
+            ):
+                numbers.add(name)
+            case flow.Bind(value=flow.Group(items=items)) if each.span == store.span:
+                return any(isinstance(item, flow.Name) and item.id in numbers for item in items)
+    return False
+
+
+def _is_only_added_to(analysis: Analysis, store: Store) -> bool:
+    """Whether nothing reads the list that the memory is put into."""
+    slot = store.node.slot
+    if slot is None:
+        return False
+    adding: set[Span] = set()
+    for entry in analysis.behaviors.functions_with(slot[1]):
+        for call in entry.calls:
+            if isinstance(call.callee, flow.Attr) and call.callee.name in _ADDS:
+                adding.add(call.callee.base.span)
+    return all(expr.span in adding for _, expr in analysis.behaviors.reads(slot))
 
 
 def _is_let_go(analysis: Analysis, store: Store) -> bool:

@@ -58,8 +58,9 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
     for eviction in _evictions(analysis):
         if _share_pool(analysis, eviction):
             suspect = _suspect(analysis, eviction, Precision.MEDIUM)
-            if "graph" not in analysis.holds(eviction.slot):
-                suspect = replace(suspect, severity=Severity.NOTE)  # names alone say that these are graphs
+            # names alone say that these are graphs, or the pool goes with the last of them: somebody has thought of it
+            if "graph" not in analysis.holds(eviction.slot) or _retires_pool(eviction):
+                suspect = replace(suspect, severity=Severity.NOTE)
         else:
             mine = [store for store in found if store.node.slot == eviction.slot and store.node.how == "add"]
             if not mine or _is_spared(analysis, eviction) or all(_is_bypassed(analysis, each) for each in mine):
@@ -122,6 +123,15 @@ def _share_pool(analysis: Analysis, eviction: Eviction) -> bool:
         if any(map(_is_into_shared_pool, analysis.sites(root))):
             return True
     return False
+
+
+def _retires_pool(eviction: Eviction) -> bool:
+    """Whether the function that evicts also gives the handle of a pool up, where no graph is left."""
+    return any(
+        isinstance(node, b.Touches) and node.how == "write" and "none" in node.tags and node.slot != eviction.slot
+        and node.slot is not None and "pool" in node.slot[1].lower()
+        for node in eviction.root.nodes
+    )  # fmt: skip
 
 
 def _holds_graphs_by_name(analysis: Analysis, slot: b.Slot) -> bool:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from graphlint import behavior as b
+from graphlint import flow
 from graphlint.descents import NotPartedError, descent, described
 from graphlint.edits import Applicability, Fix
 from graphlint.effects import Effect
@@ -128,7 +129,26 @@ def _is_wide(analysis: Analysis, site: Site) -> bool:
         return True
     if isinstance(node, b.Touches) and node.how == "pop":
         return False  # one entry, chosen by its key
+    if isinstance(node, b.Touches) and all(ELEMENT in place for place in site.places):
+        shared = [place for place in site.places if place[0].startswith(_SHARED)]
+        return any(_runs_over(analysis, loop, place) for loop in site.event.loops for place in shared)
     return any(place[0].startswith(_SHARED) for place in site.places)
+
+
+def _runs_over(analysis: Analysis, loop: Frame, place: Place) -> bool:
+    """Whether a loop runs over a table, and not over keys that were chosen before."""
+    table = place[: place.index(ELEMENT)][-1]
+    for statement in flow.statements(analysis.project.functions[loop.function].lowered.flow):
+        if isinstance(statement, flow.Star) and statement.span == loop.span and statement.iterable is not None:
+            waiting = [statement.iterable]
+            while waiting:
+                expr = waiting.pop()
+                if flow.last_name(expr) == table:
+                    return True
+                if isinstance(expr, flow.Each) and expr.tests:
+                    continue  # it leaves some out
+                waiting += flow.subexpressions(expr)
+    return False
 
 
 def _is_last_user(analysis: Analysis, site: Site) -> bool:

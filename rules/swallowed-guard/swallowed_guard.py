@@ -49,7 +49,12 @@ def _in_try(analysis: Analysis, root: Behavior, node: b.Guarded) -> Iterator[Sus
     for handler in node.handlers:
         taken = [guard for guard in guards if handler is _taker(analysis, guard, node.handlers)]
         passed_on = _raises(analysis, root, handler) or _keeps(analysis, root, handler)
-        if taken and not passed_on and not _is_meant(analysis, handler, taken):
+        if (
+            taken
+            and not passed_on
+            and not _is_meant(analysis, handler, taken)
+            and not _is_told(analysis, root, handler)
+        ):
             yield _suspect(analysis, root, handler, taken)
 
 
@@ -123,6 +128,56 @@ def _keeps(analysis: Analysis, root: Behavior, handler: b.Handler) -> bool:
                 )
         waiting += flow.children(each)
     return False
+
+
+def _is_told(analysis: Analysis, root: Behavior, handler: b.Handler) -> bool:
+    """Whether nothing falls back in silence: what the handler notes makes the function raise, or it is a destructor.
+
+    A handler of a body that waits for the device is none for a capture either, in which that fails by itself.
+    """
+    entry = analysis.project.functions[root.function]
+    if entry.facts.name == "__del__":
+        return True
+    for each in _parts(entry.lowered.flow):
+        for found in each.handlers if isinstance(each, flow.Try) else ():
+            if found.span == handler.span and isinstance(each, flow.Try):
+                if any(flow.last_name(call) == "synchronize" for call in flow.calls(each.body)):
+                    return True
+                noted = {
+                    part.target.id
+                    for part in _parts(found.body)
+                    if isinstance(part, flow.Bind) and isinstance(part.target, flow.Name)
+                }
+                return _raises_for(entry.lowered.flow, noted, handler.span.end)
+    return False
+
+
+def _raises_for(body: flow.Flow, noted: set[str], behind: int) -> bool:
+    """Whether a test of what variables hold, or of what is made of them, raises behind a place."""
+    known = set(noted)
+    for each in _parts(body):
+        if isinstance(each, flow.Bind) and isinstance(each.target, flow.Name) and each.value is not None:
+            if each.span.start >= behind and known & _names(each.value):
+                known.add(each.target.id)
+        elif isinstance(each, flow.Eval) and each.span.start >= behind and known & _names(each.value):
+            known |= _names(
+                each.value
+            )  # a call that is given one of them, and puts it elsewhere: `all_gather(all, mine)`
+        elif isinstance(each, flow.Alt) and each.span.start >= behind and known & _names(each.test):
+            if any(isinstance(part, flow.Exit) and part.kind == "raise" for part in _parts(each.then)):
+                return True
+    return False
+
+
+def _names(expr: flow.Expr) -> set[str]:
+    found: set[str] = set()
+    waiting = [expr]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, flow.Name):
+            found.add(each.id)
+        waiting += flow.subexpressions(each)
+    return found
 
 
 def _parts(body: flow.Flow) -> Iterator[flow.Flow]:

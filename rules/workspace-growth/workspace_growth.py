@@ -192,8 +192,9 @@ def _last_reset(analysis: Analysis, owner: str) -> Span | None:
 def _severity(growth: Growth, *, captures: bool) -> Severity | None:
     """A note where the files capture, and none of their captures is seen to come to the place or to read it.
 
-    So it is where a function sets everything up anew, which whoever captures calls first, and where the memory is made
-    larger than it is asked for: what a floor holds, as a rule every call fits in.
+    So it is where a function sets everything up anew, which whoever captures calls first; where the memory is made larger
+    than it is asked for: what a floor holds, as a rule every call fits in; where only a capture replaces it; where it is
+    given again with the very object that it was made from; and where the call that makes it asks for no memory.
 
     Most of these are asked for by eager code alone, or with one size for the life of the process: of those that were
     opened in six engines, 3 of 21 could be reached. To tell them apart takes somebody who knows the engine.
@@ -202,7 +203,7 @@ def _severity(growth: Growth, *, captures: bool) -> Severity | None:
         return Severity.ERROR
     if growth.how == "resize":
         return None  # a caller's, by its name
-    if growth.has_floor or growth.is_set_up:
+    if growth.has_floor or growth.is_set_up or growth.is_of_capture or growth.is_by_identity or not growth.is_allocated:
         return Severity.NOTE
     if captures and not growth.knows_captures and not (growth.is_read and growth.is_too_small):
         return Severity.NOTE

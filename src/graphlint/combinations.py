@@ -52,6 +52,13 @@ class Combinations:
             return True
         return self._is_made(entry, needs, 0)
 
+    def allows(self, caller: FunctionEntry, call: flow.Call, function: str, span: Span) -> bool:
+        """Whether one call of a function may come to a place in it, as far as tests of its own parameters decide."""
+        entry = self.project.functions[function]
+        arguments = self._arguments(entry, call, 0 if entry.kind in ("function", "staticmethod") else 1)
+        needs = frozenset(self._needs(entry, span))
+        return arguments is None or self._meets(caller, self._given(entry, arguments), needs, 0)
+
     def _needs(self, entry: FunctionEntry, span: Span) -> Iterator[tuple[str, str]]:
         """What the tests around a place ask of parameters that stay what they are."""
         fixed = _fixed(entry)
@@ -152,7 +159,6 @@ class Combinations:
                 yield entry, None
                 return
             word, skip = "apply", 1
-        positional = [param.name for param in entry.facts.params if param.kind == "positional"][skip:]
         short = (entry.owner or "").rpartition(".")[2]
         seen = 0
         for caller in self.behaviors.functions_with(short if word == "apply" else word):
@@ -168,14 +174,20 @@ class Combinations:
                     continue
                 called.add(call.callee.span)
                 seen += 1
-                is_open = any(isinstance(arg, flow.Op) and arg.op == "*" for arg in call.args)
-                if is_open or seen > _MOST_CALLERS or any(name is None for name, _ in call.keywords):
-                    yield caller, None
-                else:
-                    named = {name: value for name, value in call.keywords if name is not None}
-                    yield caller, {**dict(zip(positional, call.args, strict=False)), **named}
+                yield caller, self._arguments(entry, call, skip) if seen <= _MOST_CALLERS else None
             if any(_mentions(each, word, short) and each.span not in called for each in _expressions(caller)):
                 yield caller, None  # it is handed on
+
+    @staticmethod
+    def _arguments(entry: FunctionEntry, call: flow.Call, skip: int) -> Mapping[str, flow.Expr] | None:
+        """What a call gives by parameter; None where it gives more than is written."""
+        if any(isinstance(arg, flow.Op) and arg.op == "*" for arg in call.args):
+            return None
+        if any(name is None for name, _ in call.keywords):
+            return None
+        positional = [param.name for param in entry.facts.params if param.kind == "positional"][skip:]
+        named = {name: value for name, value in call.keywords if name is not None}
+        return {**dict(zip(positional, call.args, strict=False)), **named}
 
     def _is_autograd(self, entry: FunctionEntry) -> bool:
         return entry.owner is not None and any(

@@ -242,6 +242,8 @@ class Called(NamedTuple):
     """The device that is current there, as far as a with-block sets it."""
     captured: bool
     """It stands in the block of a capture."""
+    eager: bool = False
+    """It happens only where no stream is being captured."""
 
     def argument(self, params: Sequence[str], name: str) -> Dependent | None:
         """What is given for a parameter, of positional ones `params`."""

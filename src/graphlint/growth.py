@@ -14,6 +14,7 @@ from functools import cached_property
 from graphlint import behavior as b
 from graphlint import flow
 from graphlint.behavior import Behavior
+from graphlint.combinations import Combinations
 from graphlint.effects import Effect
 from graphlint.execution import Event, Refusal, visit
 from graphlint.keeping import Runs, Store, read_by, related
@@ -84,11 +85,41 @@ class Growth:
     @cached_property
     def is_too_small(self) -> bool:
         """Whether it is replaced for being too small, as a comparison says that decides about it, and no assertion."""
+        return self.how == "resize" or any(t[1] in _SIZES for guard in self._deciding for t in self._compared(guard))
+
+    @cached_property
+    def _deciding(self) -> tuple[Test, ...]:
+        """Tests that let it happen, without those whose other side raises."""
         refused: list[Refusal] = []
         visit(self.whole, self.analysis.behaviors.built, lambda _: None, refused.append)
         asserted = [negated(each.guards[-1]) for each in refused if each.guards]
-        deciding = [guard for guard in self.event.guards if guard not in asserted]
-        return self.how == "resize" or any(t[1] in _SIZES for guard in deciding for t in self._compared(guard))
+        return tuple(guard for guard in self.event.guards if guard not in asserted)
+
+    @property
+    def is_of_capture(self) -> bool:
+        """Whether it is replaced inside of captures alone: there the memory is a graph's own, which keeps its pool."""
+        return any(map(implies_capture, self.event.guards))
+
+    @cached_property
+    def is_by_identity(self) -> bool:
+        """Whether it is replaced for another object alone, or every other comparison raises where it fails."""
+        operators = [test[1] for guard in self._deciding for test in self._compared(guard)]
+        return bool(self.comparisons) and not any(op in _SIZES or op == "==" for op in operators)
+
+    @cached_property
+    def is_allocated(self) -> bool:
+        """Whether the calls that make it may come to an allocation, by what they give for flags."""
+        node = self.event.node
+        entry = self.analysis.project.functions[self.root.function]
+        combinations = Combinations(self.analysis.behaviors)
+        origins = [each for each in node.fresh if each.within is not None] if isinstance(node, b.Touches) else []
+        calls = {call.span: call for call in entry.calls}
+        return not origins or any(
+            each.span not in calls
+            or combinations.allows(entry, calls[each.span], each.within.function, each.within.span)
+            for each in origins
+            if each.within is not None
+        )
 
     @cached_property
     def has_floor(self) -> bool:

@@ -904,6 +904,7 @@ class _Reader:
         else:
             callee = self.value(expr.callee)
         args: list[Dependent] = []
+        removed = frozenset(self.result.removes)
         for arg in expr.args:
             value = self.value(arg)
             if isinstance(arg, flow.Op) and arg.op == "*" and value.items is not None:
@@ -918,7 +919,7 @@ class _Reader:
             functions = self.resolved(expr.callee, base, name)
         called = Called(
             expr, functions, callee.names, callee.receiver or base, tuple(args), keywords,
-            frozenset().union(*self.devices) if self.devices else NO_SOURCES, self.captures > 0,
+            frozenset().union(*self.devices) if self.devices else NO_SOURCES, self.captures > 0, self.eager,
         )  # fmt: skip
         if not self.quiet:
             self.result.calls.append(called)
@@ -935,6 +936,8 @@ class _Reader:
             return Dependent(capturing=True)
         if not functions and base.held and name in (*_LOOKS, *_ADDS, *_REMOVES, *_VIEWS):
             found = self.container(base, name, args, expr)
+            if name in _ADDS:  # `ready.append(waiting.pop())`: what goes to another place of the store is not gone
+                self.result.removes -= {each.slot for each in base.held} - removed
             if found is not None:
                 return found
         memory = self.allocated(expr, names, name, base, args, keywords)
@@ -972,12 +975,23 @@ class _Reader:
         return frozenset(map(self.all.vocabulary.canonical, names))
 
     def is_capturing(self, names: Iterable[str], name: str, functions: tuple[str, ...]) -> bool:
+        names = {each for name in names for each in (name, *self._bound_to(name))}
         if any(e.does is Effect.IS_CAPTURING for each in names for e in self.all.vocabulary.calls.get(each, ())):
             return True
         if not functions:
             return name in self.all.vocabulary.names.capturing
         reading = self.all.callee(functions[0])
         return reading is not None and reading.returns.capturing
+
+    def _bound_to(self, name: str) -> Iterator[str]:
+        """Functions that a module gives a name of its own: `capturing = torch.cuda.is_current_stream_capturing`."""
+        owner, _, variable = name.rpartition(".")
+        module = self.project.modules.get(owner)
+        for bind in module.variables.get(variable, ()) if module is not None else ():
+            if isinstance(bind.value, flow.Name | flow.Attr):
+                dotted = self.project.dotted(module, bind.value)
+                if dotted is not None:
+                    yield self.all.vocabulary.canonical(dotted)
 
     def resolved(self, callee: flow.Attr, base: Dependent, name: str) -> tuple[str, ...]:
         """Functions of the project that a method call may run, by what is known of the receiver's type."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from graphlint import flow
 from graphlint.behavior import Slot
-from graphlint.dependence import CURRENT, UNKNOWN, Ingredient, Look, Lossy, Memory, Put, Reading
+from graphlint.dependence import CURRENT, UNKNOWN, Ingredient, Look, Lossy, Memory, Put, Reading, leaves
 from graphlint.effects import Effect
 from graphlint.facts import MODULE
 from graphlint.project import FunctionEntry
@@ -31,6 +31,8 @@ _NAME = re.compile(r"name|label|tag|role|purpose|slot|kind|ident")
 """Words of parameters that name a buffer."""
 _RESERVE = re.compile(r"reserv|keep|retain|pin|persist|captur|graph|lock|hold")
 """Words of parameters that keep a buffer from being displaced."""
+_DEVICE = re.compile(r"(^\$?|_)dev(ice)?(_(id|idx|index|ordinal))?$")
+"""Last words of what tells a device."""
 _FACTORY = frozenset(("factory", "Callable", "make", "create", "builder", "alloc", "allocate"))
 """Words of a function that is handed another one, to allocate by."""
 
@@ -287,6 +289,8 @@ class Registries:
         elif not any(self._is_name(entry, expr) for expr in names):  # it only grows, which is not the key's matter
             exact = {source for ask in asks if ask.exact for source in ask.sources}
             key |= frozenset(source for ask in asks for source in ask.sources) - exact
+        if any(_DEVICE.search(each[-1]) for each in leaves(key)):  # `device_index` beside `device`
+            needs["device"] = frozenset(e for e in needs["device"] if isinstance(e, Lossy) or not _DEVICE.search(e[-1]))
         params = entry.facts.params[1 if entry.kind in ("method", "classmethod", "property") else 0 :]
         positional = tuple(p.name for p in params if p.kind == "positional")
         flags = roots(source for put, _ in making for source in put.flags) | {

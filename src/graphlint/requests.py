@@ -131,6 +131,8 @@ class Requests:
             yield Request(step.registry, function, span, lacking, step.key, step.calls, open=True)
 
     def _asked(self, step: Step, entry: FunctionEntry, called: Called, depth: int) -> Iterator[Request]:
+        if called.eager:
+            return  # what a graph reads never comes from here
         given = self._given(step, called)
         nested = step.function in self.project.functions and self.project.functions[step.function].parent == entry.name
         rebase = Rebase(given, called.devices, nested=nested)

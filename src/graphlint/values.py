@@ -120,6 +120,8 @@ def excludes_capture(test: Test) -> bool:
             return True
         case ("not", ("or", *inner)):
             return any(each == CAPTURING or excludes_capture(negated(each)) for each in inner)
+        case ("not", ("and", *inner)):  # `x.is_cuda and capturing`: what a capture works on lies on the device
+            return [each for each in inner if each[:2] != ("atom", "device")] == [CAPTURING]
         case ("and", *inner):
             return any(map(excludes_capture, inner))
         case ("or", *inner):
