@@ -314,17 +314,19 @@ def test_the_number_of_a_device_tells_the_device(tmp_path: Path, parameter: str,
 
 
         class Stage:
-            def __init__(self, device):
+            def __init__(self, device, number):
                 self.device = torch.device(device)
+                self.{parameter} = number
 
-            def step(self, x, {parameter}):
-                if (x.shape[0], {parameter}) not in TABLE:
-                    TABLE[x.shape[0], {parameter}] = torch.empty(x.shape[0], device=self.device)
-                return TABLE[x.shape[0], {parameter}]
+            def step(self, x):
+                key = (x.shape[0], self.{parameter})
+                if key not in TABLE:
+                    TABLE[key] = torch.empty(x.shape[0], device=self.device)
+                return TABLE[key]
 
 
         def build(plan):
-            return [Stage(device) for device in plan.devices]
+            return [Stage(device, plan.lane) for device in plan.devices]
     """
     assert len(findings(tmp_path, program)) == count
 
