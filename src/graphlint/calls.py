@@ -229,6 +229,8 @@ class Calling(Deferring):
             return self.construct(callee.symbol.name, args, keywords, expr)
         if any(t.name == "ref" for t in callee.types):  # a weak reference, called for what it refers to
             return callee.each or Value(callee.places, tuple(item for t in callee.types for item in t.items))
+        if len(callee.types) > 1 and all(t.name == "type" and t.items for t in callee.types):
+            return self.construct_one([t.items[0].name for t in callee.types], args, keywords, expr)
         if callee.types and (called := self.instance_call(callee)):
             return self.call_functions(called, args, tuple(keywords.items()), span, external)
         if external is not None:
@@ -558,6 +560,20 @@ class Calling(Deferring):
                 rest = (tuple(args), tuple(keywords.items())) if method == init else ((), ())
                 self.call_functions((Bound(method, value),), rest[0], rest[1], span)
         return value
+
+    def construct_one(
+        self, names: Sequence[str], args: Sequence[Value], keywords: Mapping[str, Value], expr: flow.Call
+    ) -> Value:
+        """An instance of one of several classes."""
+        first, *rest = names
+        if not rest:
+            return self.construct(first, args, keywords, expr)
+        made: list[Value] = []
+        one = self.nodes(lambda: made.append(self.construct(first, args, keywords, expr)))
+        others = self.nodes(lambda: made.append(self.construct_one(rest, args, keywords, expr)))
+        if one != b.NOTHING or others != b.NOTHING:
+            self.emit(b.Either(("unknown", f"{self.entry.name}@{expr.span.start}"), one, others, expr.span))
+        return union(made)
 
     def call_functions(
         self,

@@ -213,7 +213,9 @@ def union(values: tuple[Value, ...] | list[Value]) -> Value:
     if not distinct:
         return NOTHING_KNOWN
     places = tuple(dict.fromkeys(place for value in distinct for place in value.places))[:WIDEST]
-    types = tuple(dict.fromkeys(t for value in distinct for t in value.types))[:WIDEST]
+    classes = dict.fromkeys(v.symbol.name for v in distinct if v.symbol is not None and v.symbol.kind == "class")
+    named_types = [Type("type", (Type(name),)) for name in classes] if len(classes) > 1 else []
+    types = tuple(dict.fromkeys([*(t for value in distinct for t in value.types), *named_types]))[:WIDEST]
     calls = tuple(dict.fromkeys(call for value in distinct for call in value.calls))[:WIDEST]
     tags = frozenset(tag for value in distinct for tag in value.tags if tag not in ("none", "empty", "true", "false"))
     slots = {value.slot for value in distinct if value.slot is not None}
