@@ -1099,3 +1099,49 @@ def scratch(name, n):
     return None
 """
     assert severities(tmp_path / "program", program) == [expected]
+
+
+WARMED = """
+import torch
+
+TABLE = {{}}
+
+
+def rows(n):
+    key = {key}
+    if key not in TABLE:
+        TABLE[key] = torch.empty(n, device="cuda")
+    return TABLE[key]
+
+
+class Runner:
+    def step(self, x, n):
+        return x + rows(n)
+
+    def record(self, x, n):
+        {before}
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.out = self.step(x, n)
+        {behind}
+"""
+WARM_UPS = {
+    "none": ("n", "pass", "pass", Severity.WARNING),
+    "of the same": ("n", "for _ in range(2):\n            self.step(x, n)", "pass", Severity.NOTE),
+    "of something else": ("n", "for _ in range(2):\n            self.step(x, 8)", "pass", Severity.WARNING),
+    "too late": ("n", "pass", "self.step(x, n)", Severity.WARNING),
+    "on another stream": (
+        "(n, torch.cuda.current_stream().cuda_stream)",
+        "self.step(x, n)",
+        "pass",
+        Severity.WARNING,
+    ),
+}
+
+
+@pytest.mark.parametrize(("key", "before", "behind", "expected"), WARM_UPS.values(), ids=list(WARM_UPS))
+def test_what_the_same_call_makes_before_the_capture_is_a_note(
+    tmp_path: Path, key: str, before: str, behind: str, expected: Severity
+) -> None:
+    program = WARMED.format(key=key, before=before, behind=behind)
+    assert severities(tmp_path / "program", program) == [expected]

@@ -72,7 +72,20 @@ def _inside_captures(analysis: Analysis, runs: Runs, found: tuple[Store, ...]) -
                 continue
             own = len(event.stack) == len(store.event.stack)
             severity = Severity.ERROR if own and captures else Severity.WARNING
+            if _is_warmed(analysis, root, event) and not _names_stream(analysis, store):
+                severity = Severity.NOTE
             yield _suspect(analysis, store, severity, _way_in(analysis, root, event))
+
+
+def _is_warmed(analysis: Analysis, root: b.Behavior, event: Event) -> bool:
+    """Whether the function that captures makes the very same call before: what is missing is made there."""
+    entry = analysis.project.functions[root.function]
+    at, text = event.stack[0].span, entry.module.source.text
+    inside = [each for each in entry.calls if each.span.contains(at) or at.contains(each.span)]
+    captures = [node.span for node in root.nodes if isinstance(node, b.Happens) and node.effect is Effect.CAPTURE]
+    begins = min((span.start for span in captures), default=at.start)
+    words = {"".join(text(each.span).split()) for each in inside if each.span.start > begins}
+    return any(each.span.end <= begins and "".join(text(each.span).split()) in words for each in entry.calls)
 
 
 def _by_stream(analysis: Analysis, runs: Runs, found: tuple[Store, ...]) -> Iterator[Suspect]:
