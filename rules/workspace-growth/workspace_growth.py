@@ -196,8 +196,8 @@ def _severity(growth: Growth, *, captures: bool) -> Severity | None:
     than it is asked for: what a floor holds, as a rule every call fits in; where only a capture replaces it; where it is
     given again with the very object that it was made from; and where the call that makes it asks for no memory.
 
-    Most of these are asked for by eager code alone, or with one size for the life of the process: of those that were
-    opened in six engines, 3 of 21 could be reached. To tell them apart takes somebody who knows the engine.
+    Most of these are asked for by eager code alone, or with one size for the life of the process: of the notes that
+    were opened in six engines, 3 of 25 could be reached. To tell them apart takes somebody who knows the engine.
     """
     if growth.is_captured or (growth.how == "resize" and not growth.by_name):
         return Severity.ERROR
