@@ -57,3 +57,60 @@ def test_what_a_decorator_keeps(
     found = [text.encode()[slice(*each.span)].decode() for each in findings]
     assert len(found) == (first == "pass")
     assert all(kept in each or each in kept for each in found)
+
+
+WARM = """
+import torch
+
+
+class Layer:
+    def __init__(self, name):
+        self.name = name
+        self.scales = {{}}
+
+    def __call__(self, x):
+        key = {key}
+        if key not in self.scales:
+            self.scales[key] = torch.empty(8, device="cuda")
+        return x * self.scales[key]
+
+
+class Runner:
+    def __init__(self, layers: list[Layer], sizes):
+        self.layers = layers
+        self.static = {{n: torch.zeros(n, device="cuda") for n in sizes}}
+        self.graphs = {{}}
+        {warm}
+        for n in sizes:
+            {each}
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                self.forward(self.static[n])
+            self.graphs[n] = graph
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+"""
+LARGEST, EVERY = "self.forward(self.static[max(sizes)])", "for n in sizes:\n            self.forward(self.static[n])"
+
+
+@pytest.mark.parametrize(
+    ("key", "warm", "each", "is_reported"),
+    [
+        ("x.shape[0]", LARGEST, "pass", True),
+        ("x.shape[0]", EVERY, "pass", False),
+        ("x.shape[0]", "pass", "self.forward(self.static[n])", False),
+        ("x.shape[0]", "pass", "pass", True),
+        ("self.name", LARGEST, "pass", False),
+        ("(x.device, x.dtype)", LARGEST, "pass", False),
+        ("x.shape[1]", LARGEST, "pass", False),
+    ],
+)
+def test_a_warm_up_with_one_size(
+    key: str, warm: str, each: str, is_reported: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("m.py").write_text(WARM.format(key=key, warm=warm, each=each))
+    assert bool(check.check(["."], Settings(), registry.select(("capture-alloc",))).findings) is is_reported

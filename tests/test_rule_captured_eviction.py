@@ -566,3 +566,124 @@ def test_what_a_capture_works_on_lies_on_the_device(test: str, count: int) -> No
             return TABLE[n]
     """
     assert len(find(program)) == count
+
+
+RING = """
+    import torch
+
+
+    class Maps:
+        def __init__(self):
+            self.keep = 8
+            self.maps = {{}}
+            self.order = []
+            self.by_age = self.maps
+
+        def get(self, n):
+            if n in self.maps:
+                {hit}
+                return self.maps[n]
+            if torch.cuda.is_current_stream_capturing():
+                raise RuntimeError(n)
+            {full}
+            self.maps[n] = torch.arange(n, device="cuda")
+            self.order.append(n)
+            return self.maps[n]
+
+
+    class Runner:
+        def __init__(self, maps: Maps, n):
+            self.maps = maps
+            self.maps.get(n)
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph):
+                self.out = self.step(n)
+
+        def step(self, n):
+            return self.maps.get(n) + 1
+"""
+FULL = "if len(self.order) == self.keep:\n                self.maps.pop(self.order.pop(0))"
+OTHER_NAME = "while len(self.by_age) > self.keep:\n                self.by_age.pop(next(iter(self.by_age)))"
+LEAVES = "if torch.cuda.is_current_stream_capturing():\n                    self.order.remove(n)"
+
+
+def test_the_order_of_the_entries_is_full() -> None:
+    assert reported(RING.format(hit="pass", full=FULL)) == ["self.maps.pop(self.order.pop(0))"]
+    assert reported(RING.format(hit=LEAVES, full=FULL)) == []
+    assert reported(RING.format(hit="pass", full="pass")) == []
+
+
+def test_entries_go_by_another_name_of_the_cache() -> None:
+    assert reported(RING.format(hit="pass", full=OTHER_NAME)) == ["self.by_age.pop(next(iter(self.by_age)))"]
+    other = OTHER_NAME.replace("self.by_age", "self.others")
+    assert reported(RING.format(hit="pass", full=other).replace("self.by_age = self.maps", "self.others = {}")) == []
+
+
+BOUNDED = """
+    import collections
+    import functools
+
+    import cachetools
+    import torch
+
+    {made}
+
+
+    {get}
+
+
+    class Runner:
+        def __init__(self, n):
+            self.x = torch.zeros(n, device="cuda")
+            table(n)
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph):
+                self.y = self.x + table(self.x.numel())
+"""
+LOOK = """def table(n):
+        if n not in tables:
+            tables[n] = torch.arange(n, device="cuda")
+        return tables[n]"""
+SEARCH = """def table(n):
+        for rows, value in tables:
+            if rows == n:
+                return value
+        value = torch.arange(n, device="cuda")
+        tables.append((n, value))
+        return value"""
+MAKE = """def make(n):
+        return torch.arange(n, device="cuda")
+
+
+    table = {wrapped}"""
+CACHED = """@{decorator}
+    def table(n):
+        return torch.arange(n, device="cuda")"""
+
+
+@pytest.mark.parametrize(
+    ("made", "get", "expected"),
+    [
+        ("tables = cachetools.LRUCache(maxsize=4)", LOOK, ["tables = cachetools.LRUCache(maxsize=4)"]),
+        ("tables = {}", LOOK, []),
+        ("tables = collections.deque(maxlen=4)", SEARCH, ["tables = collections.deque(maxlen=4)"]),
+        ("tables = collections.deque(maxlen=None)", SEARCH, []),
+        ("tables = collections.deque()", SEARCH, []),
+        ("", MAKE.format(wrapped="functools.lru_cache(8)(make)"), ["table = functools.lru_cache(8)(make)"]),
+        ("", MAKE.format(wrapped="functools.lru_cache(maxsize=None)(make)"), []),
+        ("", MAKE.format(wrapped="functools.cache(make)"), []),
+        (
+            "",
+            CACHED.format(decorator="cachetools.cached(cachetools.TTLCache(8, 60))"),
+            ["@cachetools.cached(cachetools.TTLCache(8, 60))"],
+        ),
+        ("", CACHED.format(decorator="cachetools.cached({})"), []),
+    ],
+)
+def test_a_container_with_a_bound(made: str, get: str, expected: list[str]) -> None:
+    assert reported(BOUNDED.format(made=made, get=get)) == expected
+
+
+def test_a_class_of_the_project_is_judged_by_what_it_does() -> None:
+    own = "class LRUCache(dict):\n        pass\n\n\n    tables = LRUCache()"
+    assert reported(BOUNDED.format(made=own, get=LOOK)) == []

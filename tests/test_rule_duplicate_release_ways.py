@@ -150,6 +150,52 @@ class Server:
 """,
         [],
     ),
+    "a list that has it, too": (
+        """
+class Once(Owner):
+    def free(self):
+        table, self.table = self.table, None
+        for entry in table.values():
+            entry["graph"].reset()
+
+
+class Server:
+    def __init__(self, net):
+        self.chat = Once(net)
+        self.rank = Once(net)
+        self.owners = [self.chat, self.rank]
+
+    def close(self):
+        for owner in self.owners:
+            owner.free()
+        self.owners.clear()
+        self.chat.free()
+""",
+        ["self.chat.free()"],
+    ),
+    "a list that may have others": (
+        """
+class Once(Owner):
+    def free(self):
+        table, self.table = self.table, None
+        for entry in table.values():
+            entry["graph"].reset()
+
+
+class Server:
+    def __init__(self, net):
+        self.chat = Once(net)
+        self.rank = Once(net)
+        self.owners = [self.rank]
+
+    def close(self):
+        for owner in self.owners:
+            owner.free()
+        self.owners.clear()
+        self.chat.free()
+""",
+        [],
+    ),
     "one user leaves twice": (
         """
 class Lease:

@@ -163,3 +163,45 @@ def test_a_vocabulary_says_what_an_attribute_of_an_object_keeps() -> None:
     settings = config.load("pyproject.toml")
     findings = check.check(["."], settings, registry.select((RULE,))).findings
     assert len(findings) == 1
+
+
+REBUILD = """
+import dataclasses
+
+import torch
+
+
+@dataclasses.dataclass
+class Shot:
+    graph: torch.cuda.CUDAGraph
+    routed: torch.Tensor
+
+
+class Table:
+    def __init__(self, net):
+        self.net = net
+        self.shots = {{}}
+
+    def rebuild(self, sizes):
+        for shot in self.shots.values():
+            shot.graph.reset()
+        {between}
+        fresh = {{}}
+        for n in sizes:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                routed = self.net(n) + 1
+            fresh[n] = Shot(graph, routed)
+        self.shots = fresh
+"""
+
+
+@pytest.mark.parametrize(
+    ("between", "expected"),
+    [("pass", ["torch.cuda.graph(graph)"]), ("self.shots = {}", []), ("self.shots.clear()", [])],
+)
+def test_what_dead_graphs_made_gives_way_after_the_next_capture(between: str, expected: list[str]) -> None:
+    text = REBUILD.format(between=between)
+    Path("m.py").write_text(text)
+    findings = check.check(["."], Settings(), registry.select((RULE,))).findings
+    assert [text.encode()[slice(*each.span)].decode() for each in findings] == expected

@@ -297,3 +297,62 @@ def test_a_destructor_that_releases_what_all_share_is_reported(release: str, at:
 def test_a_finalizer_of_its_own_memory_is_not_reported() -> None:
     own = FINALIZER.replace("Rows.table.clear", "self.graph.reset")
     assert [reported(own, use) for use in DROPPED.values()] == [[], [], []]
+
+
+TENANTS = """
+    def again(self):
+        return self.play(self.x)
+
+
+class Tenants:
+    def __init__(self):
+        self.lanes = {}
+
+    def ask(self, name, x):
+        if name not in self.lanes:
+            self.lanes[name] = Lane(4)
+        return self.lanes[name].play(x)
+"""
+ONE_TENANT = TENANTS.replace("self.lanes[name] = Lane(4)", "self.lanes = Lane(4)")
+
+
+def test_a_constructor_that_releases_what_the_others_read() -> None:
+    purge = LANE.replace("    def __init__(self, n):\n", "    def __init__(self, n):\n        Rows.table.clear()\n")
+
+    def found(lane: str, use: str) -> list[str]:
+        text = lane.lstrip("\n") + use
+        Path("m.py").write_text(text)
+        findings = check.check(["."], Settings(), registry.select(("shared-release",))).findings
+        return [text.encode()[slice(*each.span)].decode() for each in findings]
+
+    assert found(purge, TENANTS) == ["Rows.table.clear()"]
+    assert found(purge, ONE_TENANT) == []
+    assert found(LANE, TENANTS) == []
+
+
+def test_an_object_that_is_made_has_nothing_to_destroy_yet() -> None:
+    pool = """
+    def close(self):
+        if self.closed:
+            return
+        self.closed = True
+        self.graph.reset()
+
+    def __del__(self):
+        self.close()
+
+
+class Balancer:
+    def __init__(self, count):
+        self.lanes: list[Lane] = []
+        self.scale(count)
+
+    def scale(self, count):
+        while len(self.lanes) > count:
+            self.lanes.pop().close()
+        while len(self.lanes) < count:
+            self.lanes.append(Lane(4))
+"""
+    text = LANE.replace("        self.step()\n", "        self.closed = False\n        self.step()\n", 1) + pool
+    Path("m.py").write_text(text.lstrip("\n"))
+    assert check.check(["."], Settings(), registry.select(("duplicate-release",))).findings == ()

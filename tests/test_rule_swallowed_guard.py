@@ -363,3 +363,67 @@ BEHIND = {
 @pytest.mark.parametrize(("method", "first", "behind", "count"), BEHIND.values(), ids=list(BEHIND))
 def test_what_a_handler_notes_may_raise_later(method: str, first: str, behind: str, count: int) -> None:
     assert len(find(LATER.format(method=method, first=first, behind=behind))) == count
+
+
+DECORATED = """
+import functools
+
+import torch
+
+rows = {{}}
+
+
+{decorator}
+
+
+def plain(n):
+    return n
+
+
+{use}
+def fused(n):
+    if n not in rows:
+        if torch.cuda.is_current_stream_capturing():
+            raise RuntimeError(n)
+        rows[n] = torch.empty(n, device="cuda")
+    return rows[n]
+
+
+def step(n):
+    return fused(n)
+"""
+MADE = """def with_fallback(plain):
+    def decorate(fast):
+        @functools.wraps(fast)
+        def call(*args, **kwargs):
+            try:
+                return fast(*args, **kwargs)
+            except {error}:
+                return plain(*args, **kwargs)
+
+        return call
+
+    return decorate"""
+SIMPLE = """def or_nothing(fast):
+    def call(*args, **kwargs):
+        try:
+            return fast(*args, **kwargs)
+        except {error}:
+            return None
+
+    return call"""
+
+
+@pytest.mark.parametrize(("decorator", "use"), [(MADE, "@with_fallback(plain)"), (SIMPLE, "@or_nothing")])
+def test_a_decorator_that_falls_back(decorator: str, use: str) -> None:
+    def found(error: str) -> int:
+        Path("m.py").write_text(DECORATED.format(decorator=decorator.format(error=error), use=use))
+        return len(check.check(["."], Settings(), registry.select((RULE,))).findings)
+
+    assert found("Exception") == 1
+    assert found("NotImplementedError") == 0
+
+
+def test_a_decorator_that_nothing_wears() -> None:
+    Path("m.py").write_text(DECORATED.format(decorator=SIMPLE.format(error="Exception"), use=""))
+    assert check.check(["."], Settings(), registry.select((RULE,))).findings == ()

@@ -137,3 +137,54 @@ def test_what_grows_outside_of_captures_and_is_read_in_them(table: str, expected
     Path("m.py").write_text(text)
     findings = check.check(["."], Settings(), registry.select((RULE,))).findings
     assert [text.encode()[slice(*each.span)].decode() for each in findings] == expected
+
+
+NAMED = """
+import collections
+
+import torch
+
+
+class Spaces:
+    def __init__(self):
+        self.current = {{}}
+        self.parked = collections.defaultdict(list)
+
+    def at_least(self, name: str, n):
+        have = self.current.get(name)
+        if have is not None and have.numel() >= n:
+            return have[:n]
+        if have is not None:
+            self.parked[name].append(have)
+        self.current[name] = torch.empty(n, device="cuda")
+        return self.current[name]
+
+
+class Runner:
+    def __init__(self, spaces: Spaces):
+        self.spaces = spaces
+        self.graph = torch.cuda.CUDAGraph()
+
+    def record(self, x):
+        with torch.cuda.graph(self.graph):
+            x + self.spaces.at_least("states", x.numel())
+
+    def release(self):
+        self.graph.reset()
+        {end}
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        ("pass", ["self.parked[name].append(have)"]),
+        ("self.spaces.parked.clear()", []),
+        ("for old in self.spaces.parked.values():\n            old.clear()", []),
+    ],
+)
+def test_lists_by_name(end: str, expected: list[str]) -> None:
+    text = NAMED.format(end=end)
+    Path("m.py").write_text(text)
+    findings = check.check(["."], Settings(), registry.select((RULE,))).findings
+    assert [text.encode()[slice(*each.span)].decode() for each in findings] == expected

@@ -948,3 +948,57 @@ class Mixer:
         return self.scratch
 """
     assert [each.severity for each in find(program)] == [expected]
+
+
+HELPER = """
+    import torch
+
+
+    def at_least(have: torch.Tensor, rows: int) -> torch.Tensor:
+        if {test}:
+            return have
+        return have.new_empty((2 * rows, *have.shape[1:]))
+
+
+    class Indexer:
+        def __init__(self):
+            self.scores = torch.empty(16, 4, device="cuda")
+
+        def forward(self, q):
+            self.scores = at_least(self.scores, q.shape[0])
+            return self.scores[: q.shape[0]] + q
+
+
+    class Runner:
+        def __init__(self, indexer: Indexer, q):
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph):
+                self.out = indexer.forward(q)
+"""
+
+
+@pytest.mark.parametrize(("test", "is_reported"), [("have.shape[0] >= rows", True), ("True", False)])
+def test_a_helper_gives_back_what_is_there_or_more(test: str, is_reported: bool) -> None:
+    assert bool(reported(HELPER.format(test=test))) is is_reported
+
+
+def test_what_is_kept_under_a_name_and_grows() -> None:
+    program = """
+    import torch
+
+    SPACES = {}
+
+    def space(name: str, n):
+        have = SPACES.get(name)
+        if have is None or have.shape[0] < n:
+            have = SPACES[name] = torch.empty(n, device="cuda")
+        return have[:n]
+
+    class Runner:
+        def __init__(self, x):
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph):
+                self.out = x + space("a", x.shape[0])
+    """
+    assert len(reported(program)) == 1
+    assert reported(program.replace(" or have.shape[0] < n", "")) == []

@@ -15,14 +15,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from graphlint import behavior as b
-from graphlint import codemod
+from graphlint import codemod, flow
 from graphlint.behavior import Behavior
 from graphlint.edits import Applicability, Fix
 from graphlint.effects import Effect
 from graphlint.execution import Event, visit
+from graphlint.facts import MODULE
 from graphlint.findings import Finding, Precision, Severity, Step, Suspect
 from graphlint.keeping import Runs, Store, read_by, related, stores
-from graphlint.project import FunctionEntry
+from graphlint.project import BOUNDED, FunctionEntry
 from graphlint.source import Span
 from graphlint.summaries import Analysis, Site
 from graphlint.typestate import place_text, step
@@ -62,12 +63,15 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
             if "graph" not in analysis.holds(eviction.slot) or _retires_pool(eviction):
                 suspect = replace(suspect, severity=Severity.NOTE)
         else:
-            mine = [store for store in found if store.node.slot == eviction.slot and store.node.how == "add"]
+            same = _same(analysis, eviction.slot) if eviction.slot is not None else frozenset()
+            mine = [store for store in found if store.node.slot in same and store.node.how == "add"]
             if not mine or _is_spared(analysis, eviction) or all(_is_bypassed(analysis, each) for each in mine):
                 continue
             if _is_kept_by_captures(analysis, eviction, mine):
                 continue
             suspect = _suspect(analysis, eviction, _precision(analysis, eviction, mine, captures=captures), mine)
+        best.setdefault((suspect.path, suspect.at), suspect)
+    for suspect in _bounded(analysis, found, captures=captures):
         best.setdefault((suspect.path, suspect.at), suspect)
     for store in found:
         if store.is_memo and (memo := _memo(analysis, runs, store, captures=captures)) is not None:
@@ -93,19 +97,91 @@ def _evictions(analysis: Analysis) -> Iterator[Eviction]:
             held = analysis.holds(node.slot)
             if not held & {"fresh", "tensor", "graph"} or (node.how == "clear" and "graph" in held):
                 continue
-            if any(_is_full(test, event.places[0]) for test in event.guards):
+            if any(_is_full(test, event.places[0], taken=node.how == "pop") for test in event.guards):
                 yield Eviction(root, event, event.places[0])
 
 
-def _is_full(test: Test, place: Place) -> bool:
+def _bounded(analysis: Analysis, found: Sequence[Store], *, captures: bool) -> Iterator[Suspect]:
+    """Containers that are made for so many items, and let one go for each that comes then."""
+    for slot in sorted({store.node.slot for store in found if store.node.slot is not None and store.node.how == "add"}):
+        made = next(_making(analysis, slot), None)
+        mine = [store for store in found if store.node.slot == slot and store.node.how == "add"]
+        if made is None or all(_is_bypassed(analysis, each) for each in mine):
+            continue
+        eviction = Eviction(mine[0].root, mine[0].event, mine[0].event.places[0])
+        if _is_spared(analysis, eviction) or _is_kept_by_captures(analysis, eviction, mine):
+            continue
+        entry, span = made
+        path = entry.module.source.path
+        text = " ".join(entry.module.source.text(span).split())[:60]
+        kept = step(analysis, mine[0].event._replace(effect=Effect.WS_ALLOC), 0)
+        goes = Step(path, span, Effect.WS_RELEASE.value, f"the oldest goes where there are too many: {text}")
+        values = {"place": place_text(eviction.place, analysis, eviction.root), "cache": eviction.place[-1]}
+        precision = _precision(analysis, eviction, mine, captures=captures)
+        yield Suspect("captured-eviction", path, entry.facts.span, span, (kept, goes), values, None, precision)
+
+
+def _making(analysis: Analysis, slot: b.Slot) -> Iterator[tuple[FunctionEntry, Span]]:
+    """Where an attribute or variable is given a container with a bound."""
+    owner, name = slot
+    project = analysis.project
+    given: list[tuple[FunctionEntry, flow.Expr]] = []
+    if owner.startswith("mod:") and owner[4:] in project.modules:
+        top = project.functions[f"{owner[4:]}.{MODULE}"]
+        given += [(top, bind.value) for bind in top.module.variables.get(name, ()) if bind.value is not None]
+    elif owner in project.classes:
+        bound = analysis.behaviors.field_bindings(owner).get(name, ())
+        given += [(entry, value) for entry, value, how in bound if how == "set"]
+        attribute = project.classes[owner].attributes.get(name)
+        if attribute is not None and attribute.value is not None:
+            module = project.classes[owner].module
+            given.append((project.functions[f"{module.name}.{MODULE}"], attribute.value))
+    for entry, value in given:
+        if isinstance(value, flow.Call) and _has_bound(value):
+            dotted = project.dotted(entry.module, value.callee)
+            if dotted is None or project.resolve(dotted).name not in project.classes:
+                yield entry, value.span
+
+
+def _has_bound(call: flow.Call) -> bool:
+    """Whether a call makes a container that holds so many items and no more."""
+    name = flow.last_name(call)
+    if name in BOUNDED:
+        return True
+    given = [value for word, value in call.keywords if word == "maxlen"] or list(call.args[1:2])
+    return name == "deque" and bool(given) and not (isinstance(given[0], flow.Lit) and given[0].value is None)
+
+
+def _same(analysis: Analysis, slot: b.Slot) -> frozenset[b.Slot]:
+    """Attributes and variables that hold the same container as one does."""
+    known = analysis.known.get(("same containers", "\0".join(slot)))
+    if known is None:
+        slots = analysis.behaviors.slots
+        found = {slot}
+        waiting = [slot]
+        while waiting:
+            one = waiting.pop()
+            sources = slots[one].sources if one in slots else set()
+            linked = {each for each in sources if each[0] == one[0]}
+            linked |= {each for each, notes in slots.items() if each[0] == one[0] and one in notes.sources}
+            for each in sorted(linked - found):
+                if analysis.is_container(one) and analysis.is_container(each):
+                    found.add(each)
+                    waiting.append(each)
+        known = analysis.known["same containers", "\0".join(slot)] = frozenset(found)
+    return known
+
+
+def _is_full(test: Test, place: Place, *, taken: bool) -> bool:
     """Whether a test compares how much a container, or one beside it, holds."""
     match test:
         case ("compare", "<" | ">" | "<=" | ">=", read, _):
             return any(each == place or (each[:-1] == place[:-1] and len(each) > 1) for each in read)
         case ("compare", "==", read, _):  # `len(cache) == limit`
-            return place in read and len(read) > 1
+            beside = taken and all(each[:-1] == place[:-1] for each in read)
+            return len(read) > 1 and (place in read or beside)
         case ("not" | "and" | "or", *inner):
-            return any(_is_full(each, place) for each in inner)
+            return any(_is_full(each, place, taken=taken) for each in inner)
     return False
 
 
@@ -170,9 +246,12 @@ def _is_spared(analysis: Analysis, eviction: Eviction) -> bool:
     def see(event: Event) -> None:
         nonlocal spared
         node = event.node
+        captured = any(implies_capture(guard) for guard in event.guards)
+        if captured and isinstance(node, b.Touches) and node.how == "pop":  # it leaves the order in which they go
+            beside = eviction.place[:-1]
+            spared = spared or any(place[:-1] == beside and place != eviction.place for place in event.places)
         if not isinstance(node, b.Touches) or node.how not in ("write", "add"):
             return
-        captured = any(implies_capture(guard) for guard in event.guards)
         marks = node.how == "write" and any(attribute in place[:-1] for place in event.places)
         keeps = any(attribute in place for place in event.value_places) and not any(
             place[-1] == attribute for place in event.places
@@ -315,7 +394,9 @@ def _memo_suspect(
 
 def confirm(suspect: Suspect, module: codemod.Module) -> Finding | None:
     """The finding, unless the reported place is no statement any more."""
-    if module.tree(suspect.function).statement(suspect.at) is None:
+    inside = suspect.function.start > 0 and suspect.function.contains(suspect.at)
+    tree = module.tree(suspect.function) if inside else module.tree()
+    if tree.statement(suspect.at) is None:
         return None
     return codemod.confirmed(suspect, module)
 

@@ -20,6 +20,7 @@ from graphlint.keeping import Runs, stores
 from graphlint.source import Span
 from graphlint.summaries import Analysis
 from graphlint.typestate import place_text, step
+from graphlint.values import ELEMENT
 
 _TAKES = ("pop", "drop", "clear")
 
@@ -46,11 +47,14 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
 
 def _is_emptied(analysis: Analysis, event: Event) -> bool:
     """Whether something takes from a container, or makes it anew, after its making."""
-    name = event.places[0][-1]
+    name = next(part for part in reversed(event.places[0]) if part != ELEMENT)
+    inner = event.places[0][-1] == ELEMENT  # of a table of lists, each may be emptied
     for each in analysis.behaviors.all():
         makes = each.function.endswith((".__init__", ".__post_init__", "<module>"))
         for node in each.nodes:
-            if not isinstance(node, b.Touches) or not any(place[-1] == name for place in node.places):
+            if not isinstance(node, b.Touches):
+                continue
+            if not any(place[-1] == name or (inner and place[-2:] == (name, ELEMENT)) for place in node.places):
                 continue
             if node.how in _TAKES or (node.how == "write" and not makes):
                 return True

@@ -54,7 +54,7 @@ class Touches(NamedTuple):
     span: Span
     tags: frozenset[str] = frozenset()
     """Of the new value: none, empty, true, false, tensor, captured, graph, pool, mempool, object, capturing (it says whether the
-    stream is being captured, or that it was); and of what was there:
+    stream is being captured, or that it was), new (a container that the function made); and of what was there:
     moved (it goes elsewhere in the same statement), saved (a variable stands for it on, as for an element of the place)."""
     value_places: tuple[Place, ...] = ()
     types: tuple[str, ...] = ()
@@ -102,6 +102,8 @@ class Repeat(NamedTuple):
     span: Span
     certain: bool = False
     """It runs at least once (`while True`)."""
+    sole: bool = False
+    """It runs over the place and over nothing else: where that is None, it raises."""
 
 
 class Each(NamedTuple):
@@ -182,6 +184,8 @@ class Behavior:
     """Keys of behaviors that run inside a capture here."""
     reads: frozenset[Slot] = frozenset()
     """Attributes and variables of the project that it reads."""
+    params_in_capture: frozenset[str] = frozenset()
+    """Parameters that it reads inside a capture here."""
     reads_in_capture: frozenset[Slot] = frozenset()
     """Those of them that it reads inside a capture here."""
     given: Mapping[str, tuple[Origin, ...]] = field(default_factory=dict)

@@ -56,6 +56,7 @@ _RUNNERS = frozenset(("map", "imap", "imap_unordered", "starmap", "submit", "run
 """Methods of executors and event loops that run a function with arguments."""
 _MODULE_LISTS = frozenset(("ModuleList", "ModuleDict", "Sequential"))
 """Modules of torch that are lists and dictionaries of modules."""
+_MEMOS = frozenset(("functools.lru_cache", "functools.cache"))
 _COMPILING = frozenset(("is_compiling", "is_dynamo_compiling", "is_exporting"))
 
 
@@ -220,6 +221,9 @@ class Calling(Deferring):
             functions = args[0].calls if args else ()  # without one, these are options: its result decorates
             decorator = Symbol("external", names[0]) if not functions else None
             return Value(calls=tuple(each._replace(outside=True) for each in functions), symbol=decorator)
+        if names and names[0] in _MEMOS and not callee.calls:
+            functions = args[0].calls if args else ()  # without one, these are options: its result decorates
+            return Value(calls=functions, symbol=Symbol("external", names[0]) if not functions else None)
         known = self.vocabulary.called(names)
         external = self.effects(known, callee, receiver, args, keywords, expr) if known else None
         if callee.calls:
@@ -606,6 +610,8 @@ class Calling(Deferring):
                     self.given[value.places[0][0]] = value.fresh
                 if value.fresh:
                     self.all.given.setdefault(bound.function, set()).add(param)
+                if value.slot is not None:
+                    self.all.slots_given.setdefault((bound.function, param), set()).add(value.slot)
                 if "stream" in value.tags:
                     self.all.streams.add((bound.function, param))
                 if items := self.all.filled.get((bound.function, param)):

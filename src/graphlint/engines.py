@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from graphlint import behavior as b
+from graphlint.behavior import Behavior
 from graphlint.execution import Event, Frame
 from graphlint.summaries import Analysis
 from graphlint.values import ELEMENT, Place
@@ -36,13 +38,25 @@ def repeated(analysis: Analysis) -> Mapping[str, tuple[Repetition, ...]]:
             for depth, frame in enumerate(site.event.stack):
                 if depth and frame.receiver and len(frame.receiver) == 1:
                     receivers.setdefault(frame.function, {}).setdefault(frame.receiver[0], site.event.stack[0])
+        many = root.many | _collected(root) if receivers else root.many
         for function, places in receivers.items():
-            looped = [place for place in places if ELEMENT in place or place[0] in root.many]
+            looped = [place for place in places if ELEMENT in place or place[0] in many]
             own = {place for place in places if place[0].startswith(("$", "@", "mod:", "class:"))}
             if looped or len(own) > 1 or any(beside.has(root.function, function, place) for place in own):
                 repetition = Repetition(root.function, tuple(places), tuple(places.values()))
                 found.setdefault(function, []).append(repetition)
     return {function: tuple(each) for function, each in found.items()}
+
+
+def _collected(root: Behavior) -> set[str]:
+    """Roots of objects that a function puts into a container beside others: each call, or each round, makes one more."""
+    return {
+        place[0]
+        for node in root.nodes
+        if isinstance(node, b.Touches) and node.how == "add"
+        for place in node.value_places
+        if len(place) == 1 and place[0][0] == "@"
+    }
 
 
 class _Siblings:

@@ -160,12 +160,13 @@ class Evaluation(Expressions):
             tuple(self.unresolved),
             frozenset(self.captured_calls),
             frozenset(self.reads),
-            frozenset(self.captured_reads),
-            self.given,
-            _asks_capture(self.return_tests),
-            self.yields_in_capture,
-            self.yields_in_pool,
+            reads_in_capture=frozenset(self.captured_reads),
+            given=self.given,
+            asks_capture=_asks_capture(self.return_tests),
+            yields_in_capture=self.yields_in_capture,
+            yields_in_pool=self.yields_in_pool,
             many=frozenset(self.many),
+            params_in_capture=frozenset(self.captured_params),
         )
 
     def _declared_return(self) -> Value:
@@ -283,7 +284,9 @@ class Evaluation(Expressions):
 
                 bodies.append(self.nodes(once))
             other = self.block(star.other)
-            self.emit(b.Each(tuple(bodies), other, star.span))
+            each = b.Each(tuple(bodies), other, star.span)
+            kept = value.slot is not None and len(value.places) == 1  # somebody may have emptied it
+            self.emit(b.Either(("atom", "true", value.places[0]), each, b.NOTHING, star.span) if kept else each)
             return
         before = dict(self.env)
 
@@ -301,7 +304,7 @@ class Evaluation(Expressions):
         self.env = _join(before, self.env)
         other = self.block(star.other)
         if node != b.NOTHING or other != b.NOTHING:
-            self.emit(b.Repeat(node, other, value.places[:1], star.span))
+            self.emit(b.Repeat(node, other, value.places[:1], star.span, sole=len(value.places) == 1))
 
     def while_(self, star: flow.Star) -> None:
         before = dict(self.env)

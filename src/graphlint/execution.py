@@ -21,6 +21,7 @@ from graphlint import behavior as b
 from graphlint.behavior import Behavior, Node
 from graphlint.effects import Effect
 from graphlint.learned import Atom, Fact, Learned
+from graphlint.rebasing import sources
 from graphlint.source import Span
 from graphlint.values import ELEMENT, WIDEST, Place, Test, negated
 
@@ -107,6 +108,8 @@ CAPTURED: Atom = ("capturing", ())
 DEVICE: Atom = ("device", ())
 _NONE: frozenset[Fact] = frozenset()
 _LEAVES = ("return", "break", "continue")
+_CONSTANT = frozenset(("device", "dtype", "type", "index"))
+"""Attributes of tensors that are the same for all that a model works on."""
 LEFT: Place = ("<left>",)
 """Stands for how control left the block of a context manager that has not ended yet."""
 RESULT: Place = ("<result>",)
@@ -220,6 +223,26 @@ class _Scope:
 
 
 @dataclass
+class _Points:
+    """Where a `try` may be left by an error: the paths at any point of its body."""
+
+    scope: _Scope
+    configs: list[Config]
+
+    def add(self, configs: Iterable[Config], scope: _Scope) -> None:
+        """Paths at one more point, in an activation inside of the body."""
+        self.configs += [config for config in configs if not self._is_in_release(config, scope)]
+
+    def _is_in_release(self, config: Config, scope: _Scope) -> bool:
+        """Whether a path has ended graphs in a call that goes on: another release is in order where it fails there."""
+        last = config.trace[-1] if config.trace else None
+        depth = len(scope.stack)
+        if last is None or last.effect is not Effect.GRAPH_DEATH or depth <= len(self.scope.stack):
+            return False
+        return len(last.stack) > depth and last.stack[:depth] == scope.stack
+
+
+@dataclass
 class Execution:
     """Runs behaviors. `select` gives a behavior by key, or None where it does nothing of interest."""
 
@@ -236,8 +259,13 @@ class Execution:
     steps: int = 0
     truncated: bool = False
     """Somewhere more configurations came together than are kept."""
+    captured: frozenset[str] = frozenset()
+    """Functions that run inside captures."""
+    _rounds: list[str] = field(default_factory=list)
+    """The functions of the loops around the node at hand."""
+    _capturing: dict[str, bool] = field(default_factory=dict)
     _serial: int = 0
-    _points: list[list[Config]] = field(default_factory=list)
+    _points: list[_Points] = field(default_factory=list)
 
     def run(self, root: Behavior, start: State, facts: Iterable[tuple[Atom, bool]] = ()) -> Outcome:
         """Run one behavior from its entry.
@@ -247,12 +275,14 @@ class Execution:
         """
         self.steps = 0
         self._serial = 0
+        self._rounds.clear()
         scope = _Scope(root, {}, (), 0, is_root=True)
         return self._node(root.node, scope, [Config(start, Learned.of(facts))])
 
     def run_on(self, root: Behavior, configs: list[Config]) -> Outcome:
         """Run one behavior from given configurations, as the next call on the same receiver."""
         self.steps = 0
+        self._rounds.clear()
         return self._node(root.node, _Scope(root, {}, (), 0, is_root=True), configs)
 
     # ------------------------------------------------------------------------------------------------------ nodes
@@ -272,7 +302,7 @@ class Execution:
                     configs = result.pop("next", [])
                     _add(out, result)
                     if self._points and configs:
-                        self._points[-1] += configs
+                        self._points[-1].add(configs, scope)
                 out["next"] = configs
                 return out
             case b.Happens() | b.Touches():
@@ -288,7 +318,9 @@ class Execution:
             case b.Each(bodies=bodies, other=other):
                 out = {}
                 for body in bodies:
+                    self._rounds.append(scope.behavior.function)
                     result = self._node(body, scope, configs)
+                    self._rounds.pop()
                     configs = _distinct([*result.pop("next", []), *result.pop("continue", [])])
                     broken = result.pop("break", [])
                     _add(out, {"broken": broken})
@@ -339,7 +371,8 @@ class Execution:
         event = Event(
             node, places, (), stack, scope.rebase_read(node.value_places), made, activations=scope.activations
         )
-        written = self._written(node, places)
+        one = node.key is not None and self._is_one_of_several(places, scope.rebase_read(sources(node.key)))
+        written = self._written(node, places, one=one)
         for config in configs:
             moved = self.monitor(config.state, event, config)
             facts = written(config.facts)
@@ -348,8 +381,8 @@ class Execution:
             result.append(_knowing(config, facts))
         return result
 
-    def _written(self, node: b.Touches, places: tuple[Place, ...]) -> Callable[[Learned], Learned]:
-        """What is known after a touch, from what was known before."""
+    def _written(self, node: b.Touches, places: tuple[Place, ...], *, one: bool) -> Callable[[Learned], Learned]:
+        """What is known after a touch, from what was known before. `one`: an item went in under one key of several."""
         names = [place for place in places if _last(place) in self.tested]
         if not names:
             return lambda facts: facts
@@ -376,6 +409,7 @@ class Execution:
                     missed = [(a, not v) for a, v in before if a[0].startswith("compare") and a[1] == place]
                     known = frozenset([each for each in known if each[0][1] not in (place, element)])
                     added = {(("true", place), True)} if node.how == "add" else set()
+                    added |= {(("one", element), True)} if one else set()
                     known |= {*missed, (("none", element if node.how == "add" else place), False), *added}
                 saved = _saved(before, place) if "saved" in node.tags else _NONE
                 if node.how == "count":  # what was zero before is not zero any more
@@ -390,6 +424,10 @@ class Execution:
         over = scope.rebase(node.over)
         place = over[0] if len(over) == 1 and _last(over[0]) in self.tested else None
         out: Outcome = {}
+        if node.sole and place is not None:
+            missing = [config for config in configs if config.fact(("none", place)) is True]
+            configs = [config for config in configs if config.fact(("none", place)) is not True]
+            _add(out, {"raise": missing})
         skipping: list[Config] = []
         entering: list[Config] = []
         for config in configs:
@@ -399,6 +437,9 @@ class Execution:
             if full is not False:
                 entering.append(_learn(config, ("true", place), True) if place is not None else config)
         done: list[Config] = []
+        if entering and self._captures(node.body):
+            entering = [_knowing(config, _without_single(config.facts)) for config in entering]
+        self._rounds.append(scope.behavior.function)
         seen: set[tuple[State, Learned]] = set()
         for _ in range(2):
             entering = [config for config in entering if config[:2] not in seen]
@@ -410,16 +451,46 @@ class Execution:
             entering = _distinct([*result.pop("next", []), *result.pop("continue", [])])
             done += entering
             _add(out, result)
+        self._rounds.pop()
         ended = _distinct([*skipping, *done])
         _add(out, self._node(node.other, scope, ended) if ended else {})
         return {kind: _distinct(each) for kind, each in out.items()}
 
+    def _is_one_of_several(self, table: Sequence[Place], key: Iterable[Place]) -> bool:
+        """Whether a key is one of several, and no loop around goes through them all.
+
+        A loop of code that is captured does not: it goes over the layers of a model.
+        """
+        owner = table[0][:-1] if table else ()  # which of several tables it is says nothing of the key
+        own = len(owner)
+        beyond = (("$", *place[own:]) if own and place[:own] == owner else place for place in key)
+        return any(map(_varies, beyond)) and self.captured.issuperset(self._rounds)
+
+    def _captures(self, node: Node) -> bool:
+        """Whether a capture begins in a node, or in what it calls."""
+        for each in b.walk(node):
+            if isinstance(each, b.Happens) and each.effect is Effect.CAPTURE:
+                return True
+            if isinstance(each, b.Calls) and any(map(self._captures_in, each.behaviors)):
+                return True
+        return False
+
+    def _captures_in(self, key: str) -> bool:
+        known = self._capturing.get(key)
+        if known is None:
+            self._capturing[key] = False  # of a recursion
+            built = self.select(key)
+            known = self._capturing[key] = built is not None and self._captures(built.node)
+        return known
+
     def _guarded(self, node: b.Guarded, scope: _Scope, configs: list[Config]) -> Outcome:
         if node.final == b.NOTHING:
             return self._caught(node, scope, configs)
-        self._points.append(list(configs))  # whatever happens before it, in a handler too, the `finally` runs
+        self._points.append(
+            _Points(scope, list(configs))
+        )  # whatever happens before it, in a handler too, the `finally` runs
         out = self._caught(node, scope, configs)
-        _add(out, {"raise": self._points.pop()})
+        _add(out, {"raise": self._points.pop().configs})
         result: Outcome = {}
         for kind, each in out.items():
             after = self._node(node.final, scope, _distinct(each)) if each else {}
@@ -430,11 +501,11 @@ class Execution:
     def _caught(self, node: b.Guarded, scope: _Scope, configs: list[Config]) -> Outcome:
         """`try` without its `finally`."""
         if node.handlers:
-            self._points.append(list(configs))
+            self._points.append(_Points(scope, list(configs)))
         out = self._node(node.body, scope, configs)
         ended = out.pop("next", [])
         if node.handlers:
-            failed = _distinct([*self._points.pop(), *ended, *out.pop("raise", [])])
+            failed = _distinct([*self._points.pop().configs, *ended, *out.pop("raise", [])])
             for handler in node.handlers:
                 _add(out, self._node(handler.node, scope, failed))
                 if handler.everything:
@@ -553,8 +624,9 @@ class Execution:
                 return self._ask(("returned", (identity,)), configs, learn=True)
             case ("atom", "capturing" | "device" as kind, _):
                 return self._ask((kind, ()), configs, learn=True)
-            case ("compare", _, read, identity):
-                for place in scope.rebase_read(read):
+            case ("compare", op, read, identity):
+                places = scope.rebase_read(read)
+                for place in reversed(places) if op == "in" else places:  # the container stands behind the key
                     named = [i for i, part in enumerate(place) if i and part in self.memory]
                     if named:
                         return self._ask((f"compare {identity}", place[: named[-1] + 1]), configs, learn=True)
@@ -720,8 +792,11 @@ def _first_of(trace: Sequence[Event], call: _Scope) -> Event | None:
 
 
 def _raises(behavior: Behavior) -> bool:
-    """Whether a function raises under a test of its own."""
-    return any(isinstance(node, b.Leaves) and node.kind == "raise" for node in behavior.nodes)
+    """Whether a function raises under a test of its own, or where there is nothing to go over."""
+    return any(
+        (isinstance(node, b.Leaves) and node.kind == "raise") or (isinstance(node, b.Repeat) and node.sole)
+        for node in behavior.nodes
+    )
 
 
 def _is_constructor(behavior: Behavior) -> bool:
@@ -793,6 +868,29 @@ def _said(node: b.Touches, place: Place) -> frozenset[Fact]:
         case "add":
             return frozenset(((true, True), (none, False)))
     return _NONE
+
+
+def _varies(place: Place) -> bool:
+    """Whether what is read there is another thing at another time: the length of a tensor, an item of several."""
+    if place[-1] in _CONSTANT:
+        return False
+    if "shape" in place:
+        return place[-2:] == ("shape", "0")
+    return ELEMENT in place or (len(place) == 1 and place[0].startswith("@"))
+
+
+def _without_single(facts: Learned) -> Learned:
+    """What is known at the start of rounds that each ask under a key of their own: one entry that is there says nothing."""
+    for (kind, element), value in tuple(facts):
+        if kind == "one" and value:
+            about = facts.about(element[0])
+            kept = [
+                f
+                for f in about
+                if f[0][1] != element and not (f[0][0].startswith("compare") and f[0][1] == element[:-1])
+            ]
+            facts = facts.put(element[0], frozenset(kept))
+    return facts
 
 
 def _saved(facts: frozenset[Fact], place: Place) -> frozenset[Fact]:

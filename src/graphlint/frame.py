@@ -83,6 +83,7 @@ class Frame(ABC):
         self.lookups: list[Place] = []
         self.reads: set[Slot] = set()
         self.captured_reads: set[Slot] = set()
+        self.captured_params: set[str] = set()
         self.keepers: dict[Place, set[Slot]] = {}
         """Slots that keep what a place of this function stands for."""
         self.parent: Around | None = knowledge.closures.get(entry.name)
@@ -193,6 +194,10 @@ class Frame(ABC):
         }
         if value.test is not None and asks_capture(value.test):
             tags |= {"capturing"}
+        is_new = how == "write" and value.slot is None and bool(value.types) and "empty" not in tags
+        if is_new and all(t.name in CONTAINERS for t in value.types):
+            if value.places and all(len(place) == 1 and place[0][0] == "@" for place in value.places):
+                tags |= {"new"}
         if self.emitting and how == "add" and value.types and len(places) == 1 and len(places[0]) == 1:
             root = places[0][0]
             if any(t.name == GRAPH for t in flat(value.types)):
@@ -214,7 +219,8 @@ class Frame(ABC):
         if self.emitting and how in ("write", "drop") and self.outlived(places):
             tags |= {"saved"}
         names = tuple(dict.fromkeys(t.name for t in flat(held)))
-        if self.emitting and (how in ("drop", "clear") or (how == "write" and tags & {"none", "empty"})):
+        first = self.entry.facts.name == "__init__" and bool(places) and places[0][0] == self.me  # nothing was there
+        if self.emitting and (how in ("drop", "clear") or (how == "write" and tags & {"none", "empty"} and not first)):
             self.destroyed(held, places, span)
         self.emit(b.Touches(how, places, slot, span, tags, all_of(value), names, value.fresh, key))
 
@@ -271,6 +277,10 @@ class Frame(ABC):
     def read(self, value: Value) -> Value:
         """The value, noted as read if an attribute or a variable of the project holds it."""
         slot = value.slot
+        if self.emitting and self.in_capture and len(value.places) == 1 and len(value.places[0]) == 1:
+            root = value.places[0][0]
+            if root[0] == "$" and root != self.me:
+                self.captured_params.add(root[1:])
         if self.emitting and slot is not None and (slot[0] in self.project.classes or slot[0].startswith("mod:")):
             self.reads.add(slot)
             if self.in_capture:

@@ -8,7 +8,7 @@ kept, where growth is refused from some point on, and where everybody who asks f
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from graphlint import behavior as b
@@ -46,6 +46,8 @@ class Growth:
     """assign, item or resize."""
     by_name: bool = False
     """Only names say that it is device memory."""
+    by_helper: bool = False
+    """A function that is handed what is there compares its size, and gives it back or larger memory."""
 
     @property
     def held(self) -> Place:
@@ -76,7 +78,8 @@ class Growth:
     @cached_property
     def by_size(self) -> bool:
         """Whether it is replaced for being too small, or for another key, and not just for being different."""
-        return self.how == "resize" or any(
+        sized = self.how == "resize" or self.by_helper
+        return sized or any(
             test[1] in _SIZES
             or any(place in self._noted and place[: len(self.place)] != self.place for place in test[2])
             for test in self.comparisons
@@ -85,7 +88,8 @@ class Growth:
     @cached_property
     def is_too_small(self) -> bool:
         """Whether it is replaced for being too small, as a comparison says that decides about it, and no assertion."""
-        return self.how == "resize" or any(t[1] in _SIZES for guard in self._deciding for t in self._compared(guard))
+        sized = self.how == "resize" or self.by_helper
+        return sized or any(t[1] in _SIZES for guard in self._deciding for t in self._compared(guard))
 
     @cached_property
     def _deciding(self) -> tuple[Test, ...]:
@@ -437,12 +441,11 @@ def growths(analysis: Analysis, stores: tuple[Store, ...], runs: Runs) -> Iterat
             continue
         if store.node.how == "add" and store.node.key is None:
             continue  # appended: what was there stays
-        if _is_named_by_caller(store):
-            continue  # what a name must say is for those who ask under it
         place = store.event.places[0]
         how = "item" if store.node.how == "add" else "assign"
         growth = Growth(analysis, store.root, store.event, place, how, store.by_name)
         same = growth.held in store.event.value_places and _compares(analysis, store)
+        growth = replace(growth, by_helper=same)
         present = [growth.when_present(guard) for guard in store.event.guards]
         if (growth.comparisons or same) and False not in present and _is_long_lived(analysis, runs, growth):
             yield growth

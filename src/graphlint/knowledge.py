@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 from graphlint import behavior as b
@@ -37,6 +38,8 @@ from graphlint.vocabulary import Entry, Vocabulary
 
 _DEEPEST = 24
 """Deepest nesting of typing questions; past it nothing is known."""
+_GRAPHS = ("graph", "pool", "mempool")
+_SMALL_PACKAGE = 12
 _MOST_CALLERS = 24
 _MOST_SUBCLASSES = 8
 HELD = frozenset(("tensor", "captured", "graph", "pool", "mempool", "plan"))
@@ -86,6 +89,8 @@ class Knowledge(ABC):
         self.slots: dict[Slot, SlotNotes] = {}
         self.given: dict[str, set[str]] = {}
         """By function, its parameters that are given device memory as it is allocated."""
+        self.slots_given: dict[tuple[str, str], set[Slot]] = {}
+        """Functions and their parameters, with the attributes and variables whose values these are given."""
         self.filled: dict[tuple[str, str], set[Type]] = {}
         """Functions and their parameters, with what is put into the containers that these are given."""
         self.streams: set[tuple[str, str]] = set()
@@ -115,6 +120,7 @@ class Knowledge(ABC):
         self._outside: dict[str, bool] = {}
         self._busy: set[object] = set()
         self._depth = 0
+        self._listed: dict[tuple[str, str], tuple[str, ...]] = {}
         self._records: dict[str, Records] = {}
         self._by_module: dict[str, list[FunctionEntry]] | None = None
         self._by_word: dict[str, list[FunctionEntry]] | None = None
@@ -270,14 +276,30 @@ class Knowledge(ABC):
         package = module.name.rpartition(".")[0]
         known = self._records.get(package)
         if known is None:
-            top = {name: self.project.functions[f"{name}.{MODULE}"] for name in self.project.modules}
             words = identifiers(self.vocabulary)
+            tops = [self.project.functions[f"{name}.{MODULE}"] for name in self._packages.get(package, ())]
+            near = [top for top in tops if not self._making.isdisjoint(top.facts.words)]
+            if near and len(tops) <= _SMALL_PACKAGE:  # others there may end what these make
+                near = [top for top in tops if not words.isdisjoint(top.facts.words)]
             known = self._records[package] = records.read(
-                (name, [each for each in self._of_module(name) if each.facts.qualname != MODULE or each.lowered])
-                for name, entry in top.items()
-                if name.rpartition(".")[0] == package and not words.isdisjoint(entry.facts.words)
+                (top.module.name, list(self._of_module(top.module.name))) for top in near
             )
         return known
+
+    @cached_property
+    def _packages(self) -> Mapping[str, Sequence[str]]:
+        """Modules by package."""
+        found: dict[str, list[str]] = {}
+        for name in self.project.modules:
+            found.setdefault(name.rpartition(".")[0], []).append(name)
+        return found
+
+    @cached_property
+    def _making(self) -> frozenset[str]:
+        """Names by which graphs and their pools are made."""
+        known = self.vocabulary.calls.items()
+        made = {name.rpartition(".")[2] for name, entries in known if any(e.makes in _GRAPHS for e in entries)}
+        return frozenset(word for word in made if len(word) > len("graph"))
 
     def _of_module(self, name: str) -> Iterator[FunctionEntry]:
         """The functions of a module, and its own level."""
@@ -320,6 +342,48 @@ class Knowledge(ABC):
     def known_types(self, slot: Slot) -> tuple[Type, ...]:
         """Types of what was found out to be in a slot."""
         return self._known.get(slot, Known()).types
+
+    def listed(self, class_name: str, name: str) -> tuple[str, ...]:
+        """Attributes whose objects an attribute of a class lists, where it stays as the constructor makes it."""
+        key = (class_name, name)
+        known = self._listed.get(key)
+        if known is None:
+            known = self._listed[key] = self._list(class_name, name)
+        return known
+
+    def _list(self, class_name: str, name: str) -> tuple[str, ...]:
+        bound = [
+            each
+            for owner in self.project.mro(class_name)
+            if owner in self.project.classes
+            for each in self.field_bindings(owner).get(name, ())
+            if each[2] != "annotation"
+        ]
+        if len(bound) != 1 or bound[0][2] != "set" or bound[0][0].facts.name != "__init__":
+            return ()
+        function, value, _ = bound[0]
+        me = function.facts.params[0].name if function.facts.params else ""
+        names: list[str] = []
+        for item in value.items if isinstance(value, flow.Group) and value.kind in ("list", "tuple") else ():
+            match item:
+                case flow.Attr(base=flow.Name(id=base), name=attribute) if base == me:
+                    names.append(attribute)
+                case _:
+                    return ()
+        if not all(self.is_set_once(class_name, each) for each in names) or self._is_added_to(name):
+            return ()
+        return tuple(names)
+
+    def _is_added_to(self, name: str) -> bool:
+        """Whether anything puts something into a container of this name."""
+        for entry in self.functions_with(name):
+            for target, _, how in assigned(entry.lowered.flow):
+                if how == "item" and isinstance(target, flow.Item) and flow.last_name(target.base) == name:
+                    return True
+            for each in flow.statements(entry.lowered.flow):
+                if isinstance(each, flow.Bind) and each.op and flow.last_name(each.target) == name:
+                    return True
+        return False
 
     def ways_of(self, class_name: str) -> dict[Place, Place]:
         """Ways through the attributes of a class's instances, and what they lead to, where that stays as it is made."""
@@ -527,11 +591,42 @@ class Knowledge(ABC):
                     value = self.reader(caller)(argument)
                     found += value.types
                     values.append((value, ""))
+            values += [(Value(calls=(Bound(each, None),)), "") for each in self._decorated_by(function, name)]
             known = self._known[key] = _known(_merge(found, []), values)
         finally:
             self._busy.discard(key)
             self._depth -= 1
         return known
+
+    def _decorated_by(self, function: FunctionEntry, param: str) -> Iterator[str]:
+        """Functions that a decorator is given as its first parameter: itself, or what `@decorator(...)` makes."""
+        first = next((p.name for p in function.facts.params if p.kind == "positional"), None)
+        maker = self.project.functions[function.parent] if function.parent is not None else function
+        if first != param or maker.facts.qualname == MODULE or maker.owner is not None:
+            return
+        if maker is not function and not self._gives(maker, function.facts.name.partition("@")[0]):
+            return
+        for entry, decorator in self._decorators_named.get(maker.facts.name.partition("@")[0], ()):
+            callee = decorator.callee if isinstance(decorator, flow.Call) else decorator
+            dotted = self.project.dotted(entry.module, callee) if (callee is decorator) is (maker is function) else None
+            if dotted is not None and self.project.resolve(dotted).name == maker.name:
+                yield entry.name
+
+    @staticmethod
+    def _gives(maker: FunctionEntry, name: str) -> bool:
+        """Whether a function returns one that it defines."""
+        given = (each.value for each in returning(maker.lowered.flow))
+        return any(isinstance(value, flow.Name) and value.id == name for value in given)
+
+    @cached_property
+    def _decorators_named(self) -> Mapping[str, Sequence[tuple[FunctionEntry, Expr]]]:
+        """Decorated functions and their decorators, by the last word of these."""
+        found: dict[str, list[tuple[FunctionEntry, Expr]]] = {}
+        for entry in self.project.functions.values():
+            for decorator in entry.facts.decorators:
+                callee = decorator.callee if isinstance(decorator, flow.Call) else decorator
+                found.setdefault(flow.last_name(callee), []).append((entry, decorator))
+        return found
 
     def reads(self, slot: Slot) -> Iterator[tuple[FunctionEntry, Expr]]:
         """Expressions that read an attribute or variable, but for those that only ask whether it is None."""

@@ -33,6 +33,7 @@ from graphlint.values import (
 _DICTIONARIES = frozenset(
     ("dict", "Dict", "typing.Dict", "Any", "typing.Any", "MutableMapping", "typing.MutableMapping")
 )
+_LISTS = frozenset(("list", "tuple"))
 LONGEST_UNROLLED = 8
 """Most items of a display that a loop visits one by one."""
 _LARGEST_NAMESPACE = 24
@@ -193,7 +194,11 @@ class Lookups(Frame):
             for each in bases:  # an attribute of a base that was not read
                 return Value(places, symbol=Symbol("external", f"{each}.{name}"), slot=(t.name, name))
         calls = tuple(bound_over(bound, base) for bound in known.calls)
-        return Value(places, known.types, known.symbol, calls, slot=(self._definer(t.name, name), name))
+        value = Value(places, known.types, known.symbol, calls, slot=(self._definer(t.name, name), name))
+        listed = self.all.listed(t.name, name) if self.emitting and any(k.name in _LISTS for k in known.types) else ()
+        if not listed or quiet or name in listed:
+            return value
+        return value._replace(items=tuple(self.attribute(base, each, span) for each in listed))
 
     def _has_field(self, class_name: str, name: str) -> bool:
         return any(
@@ -278,6 +283,9 @@ class Lookups(Frame):
             return base._replace(items=None)
         if base.fresh and any(self.vocabulary.canonical(t.name) == TENSOR for t in base.types):
             return base._replace(items=None)  # a view
+        if isinstance(index, flow.Lit) and type(index.value) is int and all(p[-1] == "shape" for p in base.places):
+            if base.places:
+                return Value(tuple((*place, str(index.value)) for place in base.places), (Type("int"),), slot=base.slot)
         if self.emitting:
             self.lookups += base.places
         for t in base.types[:1]:

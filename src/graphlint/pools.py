@@ -298,6 +298,8 @@ class _Runs:
         before = state
         moved: Effect | None = None
         for effect in self.analysis.effects(event, config):
+            if effect is Effect.GRAPH_DEATH and isinstance(event.node, b.Touches) and "new" in event.node.tags:
+                continue  # others, captured since, take their place
             following = self.after(state, effect, event)
             if following.name != state.name:
                 moved = effect

@@ -58,6 +58,11 @@ class ClassEntry:
     attributes: dict[str, Attribute] = field(default_factory=dict)
 
 
+_MEMOS = frozenset(("lru_cache", "cache"))
+BOUNDED = frozenset(("LRUCache", "LFUCache", "TTLCache", "TLRUCache", "FIFOCache", "RRCache", "MRUCache"))
+"""Classes of caches that hold so many items and no more."""
+
+
 @dataclass
 class FunctionEntry:
     """A function of the project. `name` is its module's dotted name plus its qualified name there."""
@@ -67,6 +72,8 @@ class FunctionEntry:
     facts: Function
     parent: str | None = None
     """Name of the function that a nested one is defined in."""
+    wrapped_in: tuple[Expr, ...] = ()
+    """What its module calls with it, as if it were a decorator: `table = lru_cache(8)(make_table)`."""
 
     @cached_property
     def lowered(self) -> Lowered:
@@ -100,7 +107,7 @@ class FunctionEntry:
     @cached_property
     def memo(self) -> str | None:
         """Who keeps what it returns: `function` (`lru_cache`: for the process), `property` (for its object), or nobody."""
-        kinds = {"lru_cache": "function", "cache": "function", "cached_property": "property"}
+        kinds = {"lru_cache": "function", "cache": "function", "cached": "function", "cached_property": "property"}
         return next((kinds[name] for name, _ in self._memos), None)
 
     @cached_property
@@ -112,14 +119,17 @@ class FunctionEntry:
                 if isinstance(decorator, flow.Call)
                 else []
             )
-            if name == "lru_cache" and not (given and isinstance(given[0], flow.Lit) and given[0].value is None):
+            if name == "cached":
+                if given and flow.last_name(given[0]) in BOUNDED:
+                    return decorator.span
+            elif name == "lru_cache" and not (given and isinstance(given[0], flow.Lit) and given[0].value is None):
                 return decorator.span
         return None
 
     @property
     def _memos(self) -> Iterator[tuple[str, Expr]]:
         """Decorators of functools that keep values, by their names there."""
-        for decorator in self.facts.decorators:
+        for decorator in (*self.facts.decorators, *self.wrapped_in):
             callee = decorator.callee if isinstance(decorator, flow.Call) else decorator
             if not isinstance(callee, flow.Name | flow.Attr):
                 continue
@@ -127,7 +137,14 @@ class FunctionEntry:
             symbol = self.module.scope.get(last) if isinstance(callee, flow.Name) else None
             name = symbol.name.rpartition(".")[2] if symbol is not None and symbol.kind == "import" else last
             foreign = symbol is not None and symbol.name != "functools.cache"
-            if name in ("lru_cache", "cached_property") or (name == "cache" and not foreign):
+            if (
+                name in ("lru_cache", "cached_property")
+                or (name == "cache" and not foreign)
+                or (
+                    name == "cached"
+                    and (symbol.name if symbol is not None else flow.dotted_text(callee)).startswith("cachetools")
+                )
+            ):
                 yield name, decorator
 
     @cached_property
@@ -205,6 +222,10 @@ class Project:
         for statement in flow.statements(self.functions[f"{name}.{MODULE}"].facts.flow or flow.NOTHING):
             if isinstance(statement, flow.Bind) and isinstance(statement.target, flow.Name):
                 module.variables.setdefault(statement.target.id, []).append(statement)
+                match statement.value:
+                    case flow.Call(callee=around, args=(flow.Name(id=function),)) if flow.last_name(around) in _MEMOS:
+                        if (entry := self.functions.get(f"{name}.{function}")) is not None:
+                            entry.wrapped_in += (around,)
 
     def finish(self) -> None:
         """Link bases once every module is in."""

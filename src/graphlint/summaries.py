@@ -28,7 +28,7 @@ from graphlint.project import load as load_project
 from graphlint.slices import Slice, sliced
 from graphlint.source import Source
 from graphlint.syntax import ParseError
-from graphlint.values import GRAPH, MEMPOOL, TENSOR, Place, flat
+from graphlint.values import CONTAINERS, GRAPH, MEMPOOL, TENSOR, Place, flat
 from graphlint.vocabulary import Entry, Vocabulary
 
 _MANY = 48
@@ -131,6 +131,8 @@ class Analysis:
             found = set(notes.tags) if notes is not None else set()
             for source in notes.sources if notes is not None else ():
                 found |= self.holds(source) & {"captured"}
+                if source[0] == owner and self.is_container(slot) and self.is_container(source):
+                    found |= self.holds(source)  # the same container under another name
             names |= notes.types if notes is not None else set()
             if name in self._kept_by_word and self.entry_for(slot) is not None:
                 found.add("captured")
@@ -153,6 +155,18 @@ class Analysis:
                         found |= owned & {"captured", "tensor", "pool"}
             known = self._holds[slot] = frozenset(found)
         return known
+
+    def is_container(self, slot: Slot) -> bool:
+        """Whether an attribute or variable holds a container, and nothing else."""
+        owner, name = slot
+        types = (
+            self.behaviors.variable_types(f"{owner[4:]}.{name}")
+            if owner.startswith("mod:")
+            else self.behaviors.field_types(owner, name)
+            if owner in self.project.classes
+            else ()
+        )
+        return bool(types) and all(t.name in CONTAINERS for t in types)
 
     def owns(self, class_name: str) -> frozenset[str]:
         """What the attributes of a class's instances hold, the classes of these attributes included."""
@@ -207,12 +221,13 @@ class Analysis:
 
     def _meaning(self, node: b.Touches, *, in_constructor: bool) -> _Meaning:
         held = self.holds(node.slot)
-        replaced = node.how == "write" and bool(node.tags & {"none", "empty", "minted", "tensor"})
+        replaced = node.how == "write" and bool(node.tags & {"none", "empty", "minted", "tensor", "new"})
         replaced = replaced and "moved" not in node.tags
         given_up: list[Effect] = []
         of_process = False
         if not in_constructor and (node.how in _GIVES_UP or replaced):
-            if "graph" in held and "pool" not in node.tags:
+            listed = node.slot is not None and self.behaviors.listed(*node.slot)  # other attributes hold them, too
+            if "graph" in held and "pool" not in node.tags and not listed:
                 given_up.append(Effect.GRAPH_DEATH)
             if held & {"captured", "tensor"}:
                 given_up.append(Effect.WS_REPLACE if "tensor" in node.tags else Effect.WS_RELEASE)
@@ -416,8 +431,21 @@ class Analysis:
         if known is None:
             held = _OF_GRAPHS if effects.isdisjoint(_OF_MEMORY) else _OF_GRAPHS | _MATTERS
 
-            def asked(node: b.Happens | b.Touches) -> bool:
+            def matters(node: b.Happens | b.Touches) -> bool:
                 return not effects.isdisjoint(self.effects(Event(node, node.places, (), ())))
+
+            given_up = {
+                node.slot
+                for each in self.effectful.values()
+                for node in (each.nodes if Effect.WS_RELEASE in effects else ())
+                if isinstance(node, b.Touches) and node.slot is not None and matters(node)
+            }
+
+            def asked(node: b.Happens | b.Touches) -> bool:
+                fills = (
+                    isinstance(node, b.Touches) and node.how == "add" and node.slot in given_up
+                )  # nothing to give up before
+                return fills or matters(node)
 
             def belongs(node: b.Happens | b.Touches) -> bool:
                 if isinstance(node, b.Happens):
@@ -451,7 +479,14 @@ class Analysis:
         if effects is not None:
             part = self.sliced(effects)
             root, select, remembered = part.of(root), part.behaviors.get, part.remembered
-        execution = Execution(select, monitor, tested=remembered, memory=self.memory, refusals=refusals)
+        execution = Execution(
+            select,
+            monitor,
+            tested=remembered,
+            memory=self.memory,
+            refusals=refusals,
+            captured=self._captured_functions,
+        )
         if facts.get("capturing"):
             facts.setdefault("device", True)
         try:
@@ -570,14 +605,20 @@ class Analysis:
         return frozenset(found)
 
     @cached_property
+    def _captured_functions(self) -> frozenset[str]:
+        return frozenset(key.partition("|")[0] for key in self.captured)
+
+    @cached_property
     def captured_reads(self) -> Mapping[str, frozenset[Slot]]:
         """What captured code reads, by the classes and modules that capture it or keep its graphs."""
         everything = {each.key: each for each in self.behaviors.all()}
         found: dict[str, set[Slot]] = {}
         for each in everything.values():
-            if not each.reads_in_capture and not each.calls_in_capture:
+            if not each.reads_in_capture and not each.calls_in_capture and not each.params_in_capture:
                 continue
             read = set(each.reads_in_capture)
+            for name in each.params_in_capture:
+                read |= self.behaviors.slots_given.get((each.function, name), set())
             seen: set[str] = set()
             waiting = list(each.calls_in_capture)
             while waiting:

@@ -477,10 +477,17 @@ def common_depth(trace: Sequence[Event]) -> int:
     while all(len(event.stack) > depth + 1 for event in trace):
         frames = {event.stack[depth] for event in trace}
         inner = {(event.stack[depth + 1].function, event.activations[depth + 1 : depth + 2]) for event in trace}
-        if len(frames) > 1 or len(inner) > 1:
+        if len(frames) > 1 or (len(inner) > 1 and not _is_registered(trace, depth + 1)):
             break
         depth += 1
     return depth
+
+
+def _is_registered(trace: Sequence[Event], depth: int) -> bool:
+    """Whether one statement runs several parts of one function, for one object: what this registered on an exit stack."""
+    frames = {event.stack[depth] for event in trace}
+    alike = {(frame.function, frame.receiver) for frame in frames}
+    return len(frames) > 1 and len(alike) == 1 and not any(ELEMENT in p for frame in frames for p in frame.receiver)
 
 
 def _suspect(
