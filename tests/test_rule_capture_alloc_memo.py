@@ -114,3 +114,35 @@ def test_a_warm_up_with_one_size(
     monkeypatch.chdir(tmp_path)
     Path("m.py").write_text(WARM.format(key=key, warm=warm, each=each))
     assert bool(check.check(["."], Settings(), registry.select(("capture-alloc",))).findings) is is_reported
+
+
+REGISTERED = """
+import torch
+from torch import nn
+
+
+class Layer(nn.Module):
+    def forward(self, x):
+        if not hasattr(self, "mask"):
+            {guard}
+            self.register_buffer("mask", torch.ones(8, device="cuda"))
+        return x * self.mask
+
+
+class Runner:
+    def __init__(self, layer: Layer, x):
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.out = layer(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("guard", "is_reported"), [("pass", True), ("assert not torch.cuda.is_current_stream_capturing()", False)]
+)
+def test_a_buffer_that_a_module_registers_where_it_has_none(
+    guard: str, is_reported: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("m.py").write_text(REGISTERED.format(guard=guard))
+    assert bool(check.check(["."], Settings(), registry.select(("capture-alloc",))).findings) is is_reported

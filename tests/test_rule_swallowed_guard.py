@@ -427,3 +427,38 @@ def test_a_decorator_that_falls_back(decorator: str, use: str) -> None:
 def test_a_decorator_that_nothing_wears() -> None:
     Path("m.py").write_text(DECORATED.format(decorator=SIMPLE.format(error="Exception"), use=""))
     assert check.check(["."], Settings(), registry.select((RULE,))).findings == ()
+
+
+def test_a_loop_over_ways_that_a_class_lists() -> None:
+    def found(error: str) -> int:
+        Path("m.py").write_text(f"""
+import torch
+
+rows = {{}}
+
+
+class Rope:
+    KINDS = ("fused", "plain")
+
+    def fused(self, n):
+        if n not in rows:
+            if torch.cuda.is_current_stream_capturing():
+                raise RuntimeError(n)
+            rows[n] = torch.empty(n, device="cuda")
+        return rows[n]
+
+    def plain(self, n):
+        return n
+
+    def __call__(self, n):
+        for kind in self.KINDS:
+            try:
+                return getattr(self, kind)(n)
+            except {error}:
+                continue
+        return None
+""")
+        return len(check.check(["."], Settings(), registry.select((RULE,))).findings)
+
+    assert found("RuntimeError") == 1
+    assert found("KeyError") == 0

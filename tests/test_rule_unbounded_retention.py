@@ -188,3 +188,21 @@ def test_lists_by_name(end: str, expected: list[str]) -> None:
     Path("m.py").write_text(text)
     findings = check.check(["."], Settings(), registry.select((RULE,))).findings
     assert [text.encode()[slice(*each.span)].decode() for each in findings] == expected
+
+
+@pytest.mark.parametrize(
+    ("start", "keep", "kept"),
+    [
+        ("()", "self.retired = (*self.retired, self.buffer)", True),
+        ("[]", "self.retired = self.retired + [self.buffer]", True),
+        ("[]", "self.retired = [*self.retired, self.buffer]", True),
+        ("[]", "self.retired = [self.buffer]", False),
+    ],
+)
+def test_a_container_that_is_made_longer(start: str, keep: str, kept: bool) -> None:
+    program = PROGRAM.replace("self.retired = []", f"self.retired = {start}")
+    text = program.replace("self.retired.append(self.buffer)", keep)
+    text = text.replace("{release}", "self.graph.reset()").replace("{method}", "").lstrip("\n")
+    Path("m.py").write_text(text)
+    findings = check.check(["."], Settings(), registry.select((RULE,))).findings
+    assert [text.encode()[slice(*each.span)].decode() for each in findings] == ([keep] if kept else [])

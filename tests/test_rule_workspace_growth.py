@@ -1002,3 +1002,32 @@ def test_what_is_kept_under_a_name_and_grows() -> None:
     """
     assert len(reported(program)) == 1
     assert reported(program.replace(" or have.shape[0] < n", "")) == []
+
+
+def test_memory_that_is_put_together_from_what_was_there_and_more() -> None:
+    program = """
+    import torch
+
+    class Arena:
+        def __init__(self):
+            self.data = torch.empty(1024, device="cuda")
+
+        def reserve(self, n):
+            if n <= self.data.numel():
+                return
+            self.data = torch.cat([self.data, torch.empty(n - self.data.numel(), device="cuda")])
+
+    class Runner:
+        def __init__(self, arena: Arena, x):
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph):
+                arena.reserve(x.numel())
+                self.out = x + arena.data
+    """
+    assert len(reported(program)) == 1
+    locked = program.replace(
+        "                return\n",
+        "                return\n            if self.locked:\n                raise ValueError\n",
+    )
+    locked = locked.replace("self.out = x + arena.data", "self.out = x + arena.data\n            arena.locked = True")
+    assert reported(locked) == []

@@ -57,6 +57,10 @@ _RUNNERS = frozenset(("map", "imap", "imap_unordered", "starmap", "submit", "run
 _MODULE_LISTS = frozenset(("ModuleList", "ModuleDict", "Sequential"))
 """Modules of torch that are lists and dictionaries of modules."""
 _MEMOS = frozenset(("functools.lru_cache", "functools.cache"))
+_NAMING = frozenset(
+    ("partial", "finalize", "import_module", "ref", "WeakMethod", "register_buffer", "register_parameter")
+)
+"""Functions that are known when an attribute gives them, too."""
 _COMPILING = frozenset(("is_compiling", "is_dynamo_compiling", "is_exporting"))
 
 
@@ -111,7 +115,7 @@ class Calling(Deferring):
                     slot = (f"mod:{bound.function}", MEMO)
                     self.touch("drop", (slot,), slot, expr.span)
                 return NOTHING_KNOWN
-            if name not in ("partial", "finalize", "import_module", "ref", "WeakMethod") or not args:
+            if name not in _NAMING or not args:
                 return None
         elif name in self.env:
             return None
@@ -121,6 +125,14 @@ class Calling(Deferring):
                 if literal is not None:
                     return self.attribute(self.value(base), literal, expr.span)
                 self.unresolved.append((name, expr.span))
+                return NOTHING_KNOWN
+            case "register_buffer" | "register_parameter", (key, new, *_) if isinstance(expr.callee, flow.Attr):
+                owner, literal = self.value(expr.callee.base), self.value(key).literal
+                if literal is None or not any(t.name in self.project.classes for t in owner.types):
+                    return None
+                value = self.value(new)
+                held = self.attribute(owner, literal, expr.span, quiet=True)
+                self.touch("write", held.places, (owner.types[0].name, literal), expr.span, value, held.types)
                 return NOTHING_KNOWN
             case "vars", (base,):
                 return self.namespace(self.value(base), expr.span)
@@ -276,6 +288,8 @@ class Calling(Deferring):
             expr.callee, flow.Attr
         ):  # unread: by way of a base outside the tree
             sole = self.siblings.get(name) or self.project.sole_method(name)
+            if sole is None and isinstance(expr.callee.base, flow.Name | flow.Attr):
+                sole = self.project.namesake(last_word(expr.callee.base), name)
             if sole is not None:
                 owner = receiver._replace(types=(Type(sole[0]),))
                 candidates = [sole[1], *self.project.overriders(sole[0], name)]

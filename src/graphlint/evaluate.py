@@ -360,6 +360,11 @@ class Evaluation(Expressions):
                 types = self.project.annotation(self.module, bind.annotation)
                 self.env.setdefault(bind.target.id, Value(((f"@{bind.span.start}",),), types))
             return
+        if not bind.op and (added := _added_to(bind.target, bind.value)):
+            before = self.value(bind.target)
+            for each in added:
+                self.touch("add", before.places, before.slot, bind.span, self.value(each))
+            return
         value = self.value(bind.value)
         if bind.op:
             before = self.value(bind.target)
@@ -567,6 +572,19 @@ class Evaluation(Expressions):
         self.emit(happens)
         self.inside(scope)
         self.emit(happens._replace(effect=Effect.CAPTURE_END))
+
+
+def _added_to(target: Expr, value: Expr) -> tuple[Expr, ...]:
+    """Items that a container is made longer by: `self.old = [*self.old, new]`, `self.old = self.old + [new]`."""
+    name = flow.dotted_text(target) if isinstance(target, flow.Attr) else ""
+    match value:
+        case flow.Group(items=(flow.Op(op="*", operands=(first,)), *others)) if (
+            name and flow.dotted_text(first) == name
+        ):
+            return tuple(others)
+        case flow.Op(op="+", operands=(first, flow.Group(items=others))) if name and flow.dotted_text(first) == name:
+            return others
+    return ()
 
 
 def _asks_capture(tests: Sequence[Test]) -> bool:

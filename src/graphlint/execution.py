@@ -214,8 +214,9 @@ class _Scope:
         return [_knowing(config, config.facts.under(lasts)) for config in configs]
 
     def returns(self, call: b.Calls, caller: _Scope) -> None:
-        """What this activation makes and returns is what the call gives its caller."""
-        made = [each for each in self.behavior.returns.places if each[0].startswith("@")]
+        """What this activation makes and returns, or hands to the block that it manages, is what the call gives its caller."""
+        given = self.behavior.yields if self.behavior.yields.places else self.behavior.returns
+        made = [each for each in given.places if each[0].startswith("@")]
         result = caller._own((f"@{call.span.start}",))[0][0]
         places = tuple(own for place in made for own in self._own((place[0],)) if own[0] != result)
         if places:
@@ -763,13 +764,9 @@ def visit(
                         continue
                     serial += 1
                     stack = (*scope.stack, scope.frame(node.span))
-                    walk(
-                        built.node,
-                        _Scope(built, bindings, stack, serial, aliases=scope.aliases, ways=scope.ways),
-                        guards,
-                        branches,
-                        loops,
-                    )
+                    inner = _Scope(built, bindings, stack, serial, aliases=scope.aliases, ways=scope.ways)
+                    inner.returns(node, scope)
+                    walk(built.node, inner, guards, branches, loops)
             case b.Leaves(kind="raise", span=span):
                 refuse(Refusal(node, guards, (*scope.stack, scope.frame(span)), tuple(caught)))
             case _:

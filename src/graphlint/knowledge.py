@@ -343,6 +343,16 @@ class Knowledge(ABC):
         """Types of what was found out to be in a slot."""
         return self._known.get(slot, Known()).types
 
+    def constant_texts(self, class_name: str, name: str) -> tuple[str, ...]:
+        """The strings of a tuple that a class has for an attribute, and that nothing changes."""
+        entry = self.project.classes.get(class_name)
+        attribute = entry.attributes.get(name) if entry is not None else None
+        value = attribute.value if attribute is not None else None
+        if not isinstance(value, flow.Group) or value.kind != "tuple" or self.field_bindings(class_name).get(name):
+            return ()
+        texts = [item.value if isinstance(item, flow.Lit) else None for item in value.items]
+        return tuple(text for text in texts if isinstance(text, str)) if all(isinstance(t, str) for t in texts) else ()
+
     def listed(self, class_name: str, name: str) -> tuple[str, ...]:
         """Attributes whose objects an attribute of a class lists, where it stays as the constructor makes it."""
         key = (class_name, name)

@@ -120,7 +120,9 @@ class Lookups(Frame):
                 break
         known = self.all.field(owner, name)
         calls = tuple(bound_over(bound, Value(symbol=Symbol("class", owner))) for bound in known.calls)
-        return Value(((f"class:{owner}", name),), known.types, known.symbol, calls, slot=(owner, name))
+        value = Value(((f"class:{owner}", name),), known.types, known.symbol, calls, slot=(owner, name))
+        texts = self.all.constant_texts(owner, name)
+        return value._replace(items=tuple(map(literal_value, texts))) if texts else value
 
     def attribute(self, base: Value, name: str, span: Span, *, quiet: bool = False) -> Value:
         """`base.name`. `quiet`: it is a target; a property's getter does not run."""
@@ -234,6 +236,9 @@ class Lookups(Frame):
         unknown: Test = ("unknown", f"{self.entry.name}@{span.start}")
         if name is None or not value.types:
             return unknown
+        if self.me and value.places == ((self.me,),) and self.project.method(value.types[0].name, name) is None:
+            if not self._has_field(value.types[0].name, name):  # something sets it as the object is used
+                unknown = negated(("atom", "none", (self.me, name)))
         answers = set()
         for t in value.types:
             if t.name not in self.project.classes:

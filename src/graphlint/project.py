@@ -399,6 +399,19 @@ class Project:
             return None
         return roots[0], self.classes[roots[0]].methods[name]
 
+    def namesake(self, variable: str, method: str) -> tuple[str, str] | None:
+        """Class and function of a method of what a variable is named after: `recorder` of the one class `Recorder`."""
+        classes = self._classes_by_word.get(variable.replace("_", "").lower(), ())
+        function = self.method(classes[0], method) if len(classes) == 1 else None
+        return (classes[0], function) if function is not None else None
+
+    @cached_property
+    def _classes_by_word(self) -> Mapping[str, Sequence[str]]:
+        found: dict[str, list[str]] = {}
+        for name in self.classes:
+            found.setdefault(name.rpartition(".")[2].replace("_", "").lower(), []).append(name)
+        return found
+
     def dotted(self, module: Module, expr: Expr) -> str | None:
         """Dotted name that a name or attribute expression at module level stands for; None for anything else."""
         match expr:
