@@ -982,28 +982,6 @@ def test_a_helper_gives_back_what_is_there_or_more(test: str, is_reported: bool)
     assert bool(reported(HELPER.format(test=test))) is is_reported
 
 
-def test_what_is_kept_under_a_name_and_grows() -> None:
-    program = """
-    import torch
-
-    SPACES = {}
-
-    def space(name: str, n):
-        have = SPACES.get(name)
-        if have is None or have.shape[0] < n:
-            have = SPACES[name] = torch.empty(n, device="cuda")
-        return have[:n]
-
-    class Runner:
-        def __init__(self, x):
-            self.graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self.graph):
-                self.out = x + space("a", x.shape[0])
-    """
-    assert len(reported(program)) == 1
-    assert reported(program.replace(" or have.shape[0] < n", "")) == []
-
-
 def test_memory_that_is_put_together_from_what_was_there_and_more() -> None:
     program = """
     import torch

@@ -37,7 +37,7 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
         return
     found = stores(analysis)
     best: dict[tuple[str, Span], Suspect] = {}
-    for growth in growths(analysis, found, Runs(analysis, found)):
+    for growth in growths(analysis, found, Runs(analysis, found), named=True):
         for event in growth.kept if growth.is_captured or growth.is_read else ():
             if not _is_emptied(analysis, event):
                 suspect = _suspect(analysis, growth, event, deaths[0])

@@ -232,13 +232,16 @@ class _Points:
 
     def add(self, configs: Iterable[Config], scope: _Scope) -> None:
         """Paths at one more point, in an activation inside of the body."""
-        self.configs += [config for config in configs if not self._is_in_release(config, scope)]
+        failed = ("failed", (scope.behavior.function,))
+        self.configs += [_learn(c, failed, True) if self._is_in_release(c, scope) else c for c in configs]
 
     def _is_in_release(self, config: Config, scope: _Scope) -> bool:
-        """Whether a path has ended graphs in a call that goes on: another release is in order where it fails there."""
+        """Whether a path has ended graphs in a call that goes on: where it fails there, the call may be made again."""
         last = config.trace[-1] if config.trace else None
         depth = len(scope.stack)
         if last is None or last.effect is not Effect.GRAPH_DEATH or depth <= len(self.scope.stack):
+            return False
+        if not _is_done_once(scope.behavior):
             return False
         return len(last.stack) > depth and last.stack[:depth] == scope.stack
 
@@ -775,6 +778,12 @@ def visit(
 
     walk(root.node, _Scope(root, {}, (), 0, is_root=True), (), (), ())
     return left >= 0
+
+
+def _is_done_once(behavior: Behavior) -> bool:
+    """Whether a function asks first whether there is anything left to do."""
+    first = behavior.node.items[0] if isinstance(behavior.node, b.Order) and behavior.node.items else behavior.node
+    return isinstance(first, b.Either) and b.falls_through(first.then) != b.falls_through(first.other)
 
 
 def _first_of(trace: Sequence[Event], call: _Scope) -> Event | None:

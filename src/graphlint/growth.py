@@ -434,13 +434,19 @@ class Growth:
 # ------------------------------------------------------------------------------------------------------- finding them
 
 
-def growths(analysis: Analysis, stores: tuple[Store, ...], runs: Runs) -> Iterator[Growth]:
-    """Places whose memory is replaced after a comparison, or resized in place."""
+def growths(analysis: Analysis, stores: tuple[Store, ...], runs: Runs, *, named: bool = False) -> Iterator[Growth]:
+    """Places whose memory is replaced after a comparison, or resized in place.
+
+    What a registry keeps under a name of its caller's counts where `named` says so: what a name must say is for those
+    who ask under it.
+    """
     for store in stores:
         if store.event.in_constructor or store.is_memo:
             continue
         if store.node.how == "add" and store.node.key is None:
             continue  # appended: what was there stays
+        if not named and _is_named_by_caller(store):
+            continue
         place = store.event.places[0]
         how = "item" if store.node.how == "add" else "assign"
         growth = Growth(analysis, store.root, store.event, place, how, store.by_name)

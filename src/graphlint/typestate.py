@@ -268,6 +268,8 @@ def _hazards(
             return None  # the same line again is the next round of a loop, over other objects
         if _is_others_share(event, config.trace) or _is_left_empty(event, config.trace):
             return None
+        if after != automaton.start and any(config.fact(("failed", (f.function,))) for f in event.stack[1:]):
+            return None  # the same call again, after it failed in the middle
         moved = None
         for effect in analysis.effects(event, config):
             if effect is Effect.ERASE and subject.place and config.fact(("true", subject.place)) is False:
@@ -487,7 +489,8 @@ def _is_registered(trace: Sequence[Event], depth: int) -> bool:
     """Whether one statement runs several parts of one function, for one object: what this registered on an exit stack."""
     frames = {event.stack[depth] for event in trace}
     alike = {(frame.function, frame.receiver) for frame in frames}
-    return len(frames) > 1 and len(alike) == 1 and not any(ELEMENT in p for frame in frames for p in frame.receiver)
+    is_method = all(frame.receiver and ELEMENT not in frame.receiver[0] for frame in frames)
+    return len(frames) > 1 and len(alike) == 1 and is_method
 
 
 def _suspect(
