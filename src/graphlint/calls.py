@@ -52,8 +52,11 @@ _TO_HOST = frozenset(("cpu", "data_ptr", "dim", "element_size", "is_contiguous",
                       "size", "storage_offset", "stride", "tolist"))  # fmt: skip
 """Methods of a tensor that give no device memory."""
 _ON_DEVICE = frozenset(("is_available", "is_initialized", "is_cuda", "is_cuda_alike"))
-_RUNNERS = frozenset(("map", "imap", "imap_unordered", "starmap", "submit", "run_in_executor", "to_thread"))
-"""Methods of executors and event loops that run a function with arguments."""
+_RUNNERS = frozenset(("map", "imap", "imap_unordered", "starmap", "to_thread"))
+"""Methods of executors and event loops that run a function with arguments, and that one waits for.
+
+What is only submitted runs at some time, in no order with what stands behind it.
+"""
 _MODULE_LISTS = frozenset(("ModuleList", "ModuleDict", "Sequential"))
 """Modules of torch that are lists and dictionaries of modules."""
 _MEMOS = frozenset(("functools.lru_cache", "functools.cache"))
@@ -261,7 +264,7 @@ class Calling(Deferring):
                 if name == "pop":
                     self.touch("drop", entry.places, entry.slot, span, held=entry.types)
                 return self.read(entry)
-        if any(value.calls for value in args[:2]) and (ran := self.run_elsewhere(name, callee, args, keywords, expr)):
+        if any(value.calls for value in args[:1]) and (ran := self.run_elsewhere(name, callee, args, keywords, expr)):
             return ran
         if name in _MODULE_LISTS and args and callee.symbol is not None:
             return args[0]._replace(tags=args[0].tags - {"empty"})
@@ -302,14 +305,12 @@ class Calling(Deferring):
         self, name: str, callee: Value, args: Sequence[Value], keywords: Mapping[str, Value], expr: flow.Call
     ) -> Value | None:
         """A function that an executor, or another thread, is given to run, as if it ran at once."""
-        first = 1 if name == "run_in_executor" else 0
-        if name not in _RUNNERS or len(args) <= first or not args[first].calls or callee.calls:
+        if name not in _RUNNERS or not args or not args[0].calls or callee.calls:
             return None
-        function, rest = args[first], args[first + 1 :]
+        function, rest = args[0], args[1:]
         if name in ("map", "imap", "imap_unordered", "starmap"):
             return self.mapped(function, rest[0], expr) if rest else None
-        given = self.call_functions(function.calls, rest, tuple(keywords.items()), expr.span)
-        return given if name == "to_thread" else Value(((f"@{expr.span.start}",),))
+        return self.call_functions(function.calls, rest, tuple(keywords.items()), expr.span)
 
     def instance_call(self, callee: Value) -> tuple[Bound, ...]:
         """What calling an object runs: its `__call__`; for a module of torch without one of its own, `forward`."""

@@ -768,7 +768,6 @@ def visit(
                     serial += 1
                     stack = (*scope.stack, scope.frame(node.span))
                     inner = _Scope(built, bindings, stack, serial, aliases=scope.aliases, ways=scope.ways)
-                    inner.returns(node, scope)
                     walk(built.node, inner, guards, branches, loops)
             case b.Leaves(kind="raise", span=span):
                 refuse(Refusal(node, guards, (*scope.stack, scope.frame(span)), tuple(caught)))
