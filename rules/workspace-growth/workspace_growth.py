@@ -197,7 +197,7 @@ def _severity(growth: Growth, *, captures: bool) -> Severity | None:
     given again with the very object that it was made from; and where the call that makes it asks for no memory.
 
     Most of these are asked for by eager code alone, or with one size for the life of the process: of the notes that
-    were opened in six engines, 3 of 25 could be reached. To tell them apart takes somebody who knows the engine.
+    were opened in six engines, 3 of 24 could be reached. To tell them apart takes somebody who knows the engine.
     """
     if growth.is_captured or (growth.how == "resize" and not growth.by_name):
         return Severity.ERROR

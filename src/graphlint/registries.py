@@ -73,7 +73,8 @@ class Registry:
     def names(self) -> frozenset[str]:
         """Parameters that only name a buffer: they are in the key, and nothing else depends on them."""
         sizing = roots(source for needed in self.needs.values() for source in needed)
-        return roots(self.key) - sizing - {self.receiver or ""}
+        known = roots(self.key) - sizing - {self.receiver or ""}
+        return frozenset(name for name in known if not _DEVICE.search(name))
 
 
 def roots(sources: Iterable[Ingredient]) -> frozenset[str]:
