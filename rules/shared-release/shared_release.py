@@ -245,9 +245,14 @@ def _suspect(
         event.stack[0].span,
         tuple(steps[:8]),
         values,
-        Severity.WARNING if by_name else None,
+        Severity.NOTE if _is_of_each(site) else Severity.WARNING if by_name else None,
         Precision.MEDIUM if by_name else None,
     )
+
+
+def _is_of_each(site: Site) -> bool:
+    """Whether every object of a table loses its own graphs: who looks for them again may capture them again."""
+    return site.effect is Effect.GRAPH_DEATH and isinstance(site.event.node, b.Touches) and _is_item(site)
 
 
 def confirm(suspect: Suspect, module: Module) -> Finding | None:

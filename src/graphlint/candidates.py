@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from graphlint import flow
 from graphlint.behavior import Behavior, Slot
@@ -24,13 +25,24 @@ _TELLING = frozenset((Effect.GRAPH_DEATH, Effect.CAPTURE, Effect.WS_RELEASE))
 
 _MISSING = rb"(?:is None|not in \w[\w.]*|hasattr\([^()]*\))\s*\)?\s*or\b[^:]{0,200}?"
 _KEEPS = re.compile(
-    rb"popitem\(|__missing__|(?:\.numel\(\)|\.shape\[0\]|\.shape|\.size\(0\)|nbytes) !=|" + _MISSING + rb"[^-<>=]<[^<]"
+    rb"popitem\(|__missing__|next\(iter\(|(?:\.numel\(\)|\.shape\[0\]|\.shape|\.size\(0\)|nbytes) !=|"
+    + _MISSING
+    + rb"[^-<>=]<[^<]"
 )
 """What a function does that keeps memory for the next call: an item too many or missing, a wrong size, one too small."""
 
 
-def first(project: Project, vocabulary: Vocabulary) -> Iterator[str]:
-    """Functions that say in their text that they may have an effect, or that they keep memory."""
+class First(NamedTuple):
+    """Where the search begins."""
+
+    speaking: frozenset[str]
+    """Functions that name an effect, or a release of something that works with graphs."""
+    keeping: frozenset[str]
+    """Functions that keep memory for the next call, as their text says."""
+
+
+def first(project: Project, vocabulary: Vocabulary) -> First:
+    """Functions that say in their text that something may matter in them."""
     names = vocabulary.names
     spoken = {word for entry in project.functions.values() for word in entry.facts.words}
     words = identifiers(vocabulary) | {
@@ -49,10 +61,11 @@ def first(project: Project, vocabulary: Vocabulary) -> Iterator[str]:
     for entry in project.functions.values():
         if entry.facts.qualname != MODULE:
             within.setdefault(entry.module.name, []).append(entry)
+    speaking: set[str] = set()
+    keeping: set[str] = set()
     for name, entries in within.items():
         module = project.modules[name]
-        makers = words | makes
-        makers |= {
+        makers = makes | {
             alias
             for alias, symbol in module.scope.items()
             if symbol.kind == "import" and vocabulary.canonical(symbol.name) in libraries
@@ -60,15 +73,11 @@ def first(project: Project, vocabulary: Vocabulary) -> Iterator[str]:
         for entry in entries:
             said = entry.facts.words
             text = module.source.content[slice(*entry.facts.span)]
-            if (
-                not makers.isdisjoint(said)
-                or not (
-                    graphs.isdisjoint(said) or verbs.isdisjoint(said)
-                )  # a release of something that works with graphs
-                or keeps_memory(text)
-                or _KEEPS.search(text) is not None
-            ):
-                yield entry.name
+            if not words.isdisjoint(said) or not (graphs.isdisjoint(said) or verbs.isdisjoint(said)):
+                speaking.add(entry.name)
+            if not makers.isdisjoint(said) or keeps_memory(text) or _KEEPS.search(text) is not None:
+                keeping.add(entry.name)
+    return First(frozenset(speaking), frozenset(keeping))
 
 
 class Mates:

@@ -111,6 +111,9 @@ class Knowledge(ABC):
         self.cut = 0
         """How often a question was not followed further, so that an answer may be less than whole."""
         self._known: dict[tuple[str, str], Known] = {}
+        self._members: dict[tuple[str, str, bool], tuple[str | None, tuple[str, ...]]] = {}
+        self._definers: dict[tuple[str, str], str | None] = {}
+        self._shared: dict[tuple[str, str], str | None] = {}
         self._bindings: dict[str, dict[str, list[tuple[FunctionEntry, Expr, str]]]] = {}
         self._returns: dict[str, Value] = {}
         self._aliases: dict[str, dict[str, str]] = {}
@@ -438,8 +441,49 @@ class Knowledge(ABC):
         values = [(expr, how) for expr, how in bound if how != "annotation"]
         return bool(values) and all(how == "set" and starts_empty(expr) for expr, how in values)
 
+    def members(self, class_name: str, name: str, *, exact: bool) -> tuple[str | None, tuple[str, ...]]:
+        """What a name is in a class and those above it: a class, or functions of which one runs.
+
+        Args:
+            class_name: of the object.
+            name: of the attribute.
+            exact: whether the object is of no subclass.
+        """
+        key = class_name, name, exact
+        known = self._members.get(key)
+        if known is None:
+            project = self.project
+            nested = (f"{each}.{name}" for each in project.mro(class_name) if f"{each}.{name}" in project.classes)
+            method = project.method(class_name, name)
+            found = [method] if method is not None else []
+            if not exact and (method is None or is_abstract(project.functions[method])):
+                found += [*project.overriders(class_name, name), *project.implementers(class_name, name)]
+            known = self._members[key] = next(nested, None), tuple(dict.fromkeys(found))
+        return known
+
+    def definer(self, class_name: str, name: str) -> str | None:
+        """The topmost ancestor that assigns an attribute: one slot for a whole hierarchy."""
+        key = class_name, name
+        if key not in self._definers:
+            self._definers[key] = next(
+                (
+                    each
+                    for each in reversed(self.project.mro(class_name))
+                    if each in self.project.classes
+                    and (name in self.field_bindings(each) or name in self.project.classes[each].attributes)
+                ),
+                None,
+            )
+        return self._definers[key]
+
     def is_shared(self, class_name: str, name: str) -> str | None:
         """The class that holds `instance.name`, where it is a class attribute that no instance overrides."""
+        key = class_name, name
+        if key not in self._shared:
+            self._shared[key] = self._holder(class_name, name)
+        return self._shared[key]
+
+    def _holder(self, class_name: str, name: str) -> str | None:
         holder = None
         for each in self.project.mro(class_name):
             entry = self.project.classes.get(each)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from graphlint import flow
-from graphlint.assignments import is_abstract
 from graphlint.flow import Expr
 from graphlint.frame import Frame
 from graphlint.project import FunctionEntry
@@ -170,14 +169,9 @@ class Lookups(Frame):
             return Value(symbol=Symbol("class", t.name))
         if name == "__dict__":
             return self.namespace(base, span)
-        for each in self.project.mro(t.name):
-            if f"{each}.{name}" in self.project.classes:
-                return Value(symbol=Symbol("class", f"{each}.{name}"))
-        method = self.project.method(t.name, name)
-        candidates = [method] if method is not None else []
-        if not base.exact and (method is None or is_abstract(self.project.functions[method])):
-            others = (*self.project.overriders(t.name, name), *self.project.implementers(t.name, name))
-            candidates += [each for each in others if each not in candidates]
+        nested, candidates = self.all.members(t.name, name, exact=base.exact)
+        if nested is not None:
+            return Value(symbol=Symbol("class", nested))
         if candidates:
             first = self.project.functions[candidates[0]]
             if first.kind == "property" and not quiet:
@@ -188,7 +182,8 @@ class Lookups(Frame):
         if holder is not None:
             return self.class_attribute(holder, name)
         known = self.all.field(t.name, name)
-        if not known.types and not self._has_field(t.name, name):
+        definer = self.all.definer(t.name, name)
+        if not known.types and definer is None:
             for each in self.project.mro(t.name):  # what `__getattr__` gives
                 if self.vocabulary.knows(f"{each}.{name}"):
                     return Value(places, symbol=Symbol("external", f"{each}.{name}"), slot=(t.name, name))
@@ -196,27 +191,11 @@ class Lookups(Frame):
             for each in bases:  # an attribute of a base that was not read
                 return Value(places, symbol=Symbol("external", f"{each}.{name}"), slot=(t.name, name))
         calls = tuple(bound_over(bound, base) for bound in known.calls)
-        value = Value(places, known.types, known.symbol, calls, slot=(self._definer(t.name, name), name))
+        value = Value(places, known.types, known.symbol, calls, slot=(definer or t.name, name))
         listed = self.all.listed(t.name, name) if self.emitting and any(k.name in _LISTS for k in known.types) else ()
         if not listed or quiet or name in listed:
             return value
         return value._replace(items=tuple(self.attribute(base, each, span) for each in listed))
-
-    def _has_field(self, class_name: str, name: str) -> bool:
-        return any(
-            name in self.all.field_bindings(each) or name in self.project.classes[each].attributes
-            for each in self.project.mro(class_name)
-            if each in self.project.classes
-        )
-
-    def _definer(self, class_name: str, name: str) -> str:
-        """The topmost ancestor that assigns the attribute: one slot for a whole hierarchy."""
-        for each in reversed(self.project.mro(class_name)):
-            if each in self.project.classes and (
-                name in self.all.field_bindings(each) or name in self.project.classes[each].attributes
-            ):
-                return each
-        return class_name
 
     def _set_later(self, class_name: str, name: str) -> bool:
         """Whether an attribute is not there yet when the object is made."""
@@ -243,8 +222,8 @@ class Lookups(Frame):
         for t in value.types:
             if t.name not in self.project.classes:
                 return unknown
-            has = self.project.method(t.name, name) is not None or self._has_field(t.name, name)
-            subclasses = any(True for _ in self.project.overriders(t.name, name))
+            has = self.project.method(t.name, name) is not None or self.all.definer(t.name, name) is not None
+            subclasses = bool(self.project.overriders(t.name, name))
             whole = all(each in self.project.classes or each == "object" for each in self.project.mro(t.name))
             if has and self._set_later(t.name, name):
                 held = self.attribute(value, name, span, quiet=True)

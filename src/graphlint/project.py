@@ -181,6 +181,7 @@ class Project:
         self._packages: set[str] = set()
         self._resolving: set[tuple[str, str]] = set()
         self._resolved: dict[str, Symbol] = {}
+        self._overriders: dict[tuple[str, str], tuple[str, ...]] = {}
 
     # ------------------------------------------------------------------------------------------------- building
 
@@ -381,13 +382,19 @@ class Project:
             if owner != class_name and all(self.method(owner, each) is not None for each in entry.methods):
                 yield self.classes[owner].methods[name]
 
-    def overriders(self, class_name: str, name: str) -> Iterator[str]:
+    def overriders(self, class_name: str, name: str) -> Sequence[str]:
         """Definitions of a method in subclasses."""
-        for each in self.subclasses.get(class_name, ()):
-            entry = self.classes[each]
-            if name in entry.methods:
-                yield entry.methods[name]
-            yield from self.overriders(each, name)
+        key = class_name, name
+        known = self._overriders.get(key)
+        if known is None:
+            found: list[str] = []
+            for each in self.subclasses.get(class_name, ()):
+                entry = self.classes[each]
+                if name in entry.methods:
+                    found.append(entry.methods[name])
+                found += self.overriders(each, name)
+            known = self._overriders[key] = tuple(found)
+        return known
 
     def sole_method(self, name: str) -> tuple[str, str] | None:
         """Class and function of a method name that one class alone (with its subclasses) defines."""

@@ -740,7 +740,7 @@ class _Reader:
             holder = self.all.behaviors.is_shared(owner, name)
             if holder is not None:
                 return self.class_attribute(holder, name)
-        slot = (self._definer(owners[0], name), name) if owners else None
+        slot = (self.all.behaviors.definer(owners[0], name) or owners[0], name) if owners else None
         if base.place is not None:
             place = extended(base.place, name)
             sources = frozenset[Ingredient]((place,))
@@ -774,15 +774,6 @@ class _Reader:
     def _is_variable(self, dotted: str) -> bool:
         module, _, name = dotted.rpartition(".")
         return module in self.project.modules and name in self.project.modules[module].variables
-
-    def _definer(self, class_name: str, name: str) -> str:
-        """The topmost ancestor that assigns the attribute."""
-        for each in reversed(self.project.mro(class_name)):
-            if each in self.project.classes and (
-                name in self.all.behaviors.field_bindings(each) or name in self.project.classes[each].attributes
-            ):
-                return each
-        return class_name
 
     def owners(self, base: Dependent) -> list[str]:
         """Classes of the project that a value may be an instance of."""

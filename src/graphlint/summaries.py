@@ -346,34 +346,38 @@ class Analysis:
                 found.add(key)
         return self._with_callers(found)
 
-    def leading(self, telling: Iterable[str]) -> frozenset[str]:
-        """Keys of the behaviors whose callers matter too: of those that do more than wait, or keep a tensor of their own.
+    def leading(self, keeping: frozenset[str]) -> frozenset[str]:
+        """Keys of the behaviors whose callers matter too: of those that do more than wait, or that put a tensor somewhere.
 
         Args:
-            telling: functions that are looked for by the words in them; what they keep is asked for by others.
+            keeping: functions that keep memory for the next call, so that it matters who calls them.
         """
-        wanted = set(telling)
         asking = [each.key for each in self.behaviors.all() if each.asks_capture]
         return self._with_callers(asking) | self._with_callers(
             key
             for key in self.acting
             if (each := self.behaviors.built(key)) is not None
-            and (each.effects - _WAITS or each.function in wanted or any(map(self._is_of_graphs, each.touched)))
+            and (each.effects - _WAITS or each.function in keeping or any(map(self._is_of_graphs, each.touched)))
         )
 
     def _with_callers(self, keys: Iterable[str]) -> frozenset[str]:
-        callers: dict[str, set[str]] = {}
-        for each in self.behaviors.all():
-            for callee in each.callees:
-                callers.setdefault(callee, set()).add(each.key)
         found = set(keys)
         waiting = list(found)
         while waiting:
-            for caller in callers.get(waiting.pop(), ()):
+            for caller in self._calling.get(waiting.pop(), ()):
                 if caller not in found:
                     found.add(caller)
                     waiting.append(caller)
         return frozenset(found)
+
+    @cached_property
+    def _calling(self) -> Mapping[str, Sequence[str]]:
+        """By key, the keys of all behaviors that call it."""
+        found: dict[str, list[str]] = {}
+        for each in self.behaviors.all():
+            for callee in each.callees:
+                found.setdefault(callee, []).append(each.key)
+        return found
 
     def _is_of_graphs(self, slot: Slot | None) -> bool:
         """Whether a slot holds graphs, or what belongs to some."""
@@ -766,8 +770,9 @@ def analyse(project: Project, vocabulary: Vocabulary) -> Analysis:
         for name in [name for name in project.functions if not behaviors.is_built(name)]:
             behaviors.build(name)  # nested functions, known now that their parents are built
         return Analysis(project, vocabulary, behaviors)
-    telling = set(candidates.first(project, vocabulary))
-    waiting = telling
+    first = candidates.first(project, vocabulary)
+    telling = first.speaking | first.keeping
+    waiting = set(telling)
     behaviors.candidates = set()
     mates = candidates.Mates(project)
     asked: set[str] = set()
@@ -781,7 +786,7 @@ def analyse(project: Project, vocabulary: Vocabulary) -> Analysis:
         for name in [name for name in project.functions if ".<locals>." in name and not behaviors.is_built(name)]:
             behaviors.build(name)
         analysis = Analysis(project, vocabulary, behaviors)
-        leading = [each for each in map(behaviors.built, sorted(analysis.leading(telling))) if each is not None]
+        leading = [each for each in map(behaviors.built, sorted(analysis.leading(first.keeping))) if each is not None]
         new = {each.function for each in leading} - asked
         held = {slot for slot in list(behaviors.slots) if slot not in followed and analysis.holds(slot) & _MATTERS}
         waiting = {caller for name in sorted(new) for caller in candidates.callers(behaviors, name)}
