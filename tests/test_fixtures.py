@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from graphlint import check, registry
+from graphlint import check, registry, summaries
 from graphlint.config import Settings
 from graphlint.validation import rewriting
 from graphlint.validation.cases import BAD, FIXED, Case, Rewrite, discover
@@ -39,6 +39,16 @@ def reported(case: Case, variant: str, place: Path) -> list[tuple[str, int, str]
 def test_findings_are_at_the_markers_and_nowhere_else(case: Case, variant: str, tmp_path: Path) -> None:
     marked = [(marker.file, marker.row, marker.rule) for marker in case.markers(variant) if marker.rule in THERE]
     assert reported(case, variant, tmp_path) == sorted(marked)
+
+
+@each_case
+@each_variant
+def test_findings_are_the_same_in_a_large_project(
+    case: Case, variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There, only functions are looked at for which something speaks."""
+    monkeypatch.setattr(summaries, "FEW_FUNCTIONS", 0)
+    test_findings_are_at_the_markers_and_nowhere_else(case, variant, tmp_path)
 
 
 @each_case

@@ -34,7 +34,7 @@ from graphlint.vocabulary import Entry, Vocabulary
 _MANY = 48
 """From this many files on, reading them in several processes pays for starting these."""
 
-_FEW_FUNCTIONS = 1_500
+FEW_FUNCTIONS = 1_500
 """Up to this many functions, all are built."""
 
 _MOST_WAYS = 3
@@ -764,7 +764,7 @@ def analyse(project: Project, vocabulary: Vocabulary) -> Analysis:
     an effect; to what such functions name nearby; and to functions that mention what was found to hold graphs or memory.
     """
     behaviors = Behaviors(project, vocabulary)
-    if len(project.functions) <= _FEW_FUNCTIONS:
+    if len(project.functions) <= FEW_FUNCTIONS:
         for name in list(project.functions):
             behaviors.build(name)
         for name in [name for name in project.functions if not behaviors.is_built(name)]:
