@@ -65,6 +65,14 @@ class Store:
 
 def stores(analysis: Analysis) -> tuple[Store, ...]:
     """All of them, but for the places of objects that are made and dropped with the function."""
+    key = "stores", ""
+    if key not in analysis.known:
+        analysis.known[key] = tuple(_stores(analysis))
+    found: tuple[Store, ...] = analysis.known[key]
+    return found
+
+
+def _stores(analysis: Analysis) -> list[Store]:
     found: list[Store] = []
     for root in analysis.roots():
         kwargs = {
@@ -85,8 +93,8 @@ def stores(analysis: Analysis) -> tuple[Store, ...]:
             if origins and outlives:
                 found.append(Store(root, event, node, origins))
 
-        visit(root, analysis.effectful.get if root.given else lambda _: None, see)
-    return tuple(found)
+        visit(root, analysis.effectful.get if root.given else lambda _: None, see, ways=1)
+    return found
 
 
 def _given(root: Behavior, places: Iterable[Place]) -> tuple[Origin, ...]:

@@ -216,7 +216,7 @@ class Lookups(Frame):
         if name is None or not value.types:
             return unknown
         if self.me and value.places == ((self.me,),) and self.project.method(value.types[0].name, name) is None:
-            if not self._has_field(value.types[0].name, name):  # something sets it as the object is used
+            if self.all.definer(value.types[0].name, name) is None:  # something sets it as the object is used
                 unknown = negated(("atom", "none", (self.me, name)))
         answers = set()
         for t in value.types:

@@ -69,7 +69,7 @@ def sliced(
                     waiting.add(caller)
                     reached.append(caller)
         keys |= waiting
-        found = {key: replace(behaviors[key], node=_pruned(behaviors[key].node, keys, keeps)) for key in sorted(keys)}
+        found = {key: pruned(behaviors[key], keys, keeps) for key in sorted(keys)}
         more = {name for each in found.values() for name in each.tested} - tested
         tested |= more
         waiting = {key for name in more for key in touching.get(name, ())} - keys
@@ -88,8 +88,8 @@ def _is_event(node: Node) -> bool:
     return isinstance(node, b.Happens | b.Touches)
 
 
-def _pruned(node: Node, keys: set[str], keeps: Callable[[b.Happens | b.Touches], bool]) -> Node:
-    """A node without the events that are not kept, and without the calls of functions that are not."""
+def pruned(behavior: Behavior, keys: set[str], keeps: Callable[[b.Happens | b.Touches], bool]) -> Behavior:
+    """A behavior without the events that are not kept, and without the calls of behaviors that are not among the keys."""
 
     def visited(each: Node) -> Node:
         match each:
@@ -101,4 +101,4 @@ def _pruned(node: Node, keys: set[str], keeps: Callable[[b.Happens | b.Touches],
                 return visited(each.body)
         return b.simplified(each, visited)
 
-    return visited(node)
+    return replace(behavior, node=visited(behavior.node))

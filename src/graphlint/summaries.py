@@ -25,7 +25,7 @@ from graphlint.execution import Config, Event, Execution, ExhaustedError, Monito
 from graphlint.facts import MODULE, Facts
 from graphlint.project import Project, group, module_names
 from graphlint.project import load as load_project
-from graphlint.slices import Slice, sliced
+from graphlint.slices import Slice, pruned, sliced
 from graphlint.source import Source
 from graphlint.syntax import ParseError
 from graphlint.values import CONTAINERS, GRAPH, MEMPOOL, TENSOR, Place, flat
@@ -518,15 +518,20 @@ class Analysis:
                         (effect, event.places, spans, event.stack[-1].function), Site(effect, event.places, event)
                     )
 
-            if not visit(root, self._lasting.get, record, ways=_MOST_WAYS):
+            if not visit(self._lasting.get(root.key, root), self._lasting.get, record, ways=_MOST_WAYS):
                 self.exhausted.add(root.function)
             known = self._sites[root.key] = tuple(found.values())
         return known
 
     @cached_property
     def _lasting(self) -> Mapping[str, Behavior]:
-        """The effectful behaviors with an effect that says something of what others hold."""
-        return {key: each for key, each in self.effectful.items() if not self.kinds[key] <= _PASSING}
+        """The effectful behaviors with an effect that says something of what others hold, and the touches that are effects."""
+        keys = {key for key, kinds in self.kinds.items() if not kinds <= _PASSING}
+
+        def keeps(node: b.Happens | b.Touches) -> bool:
+            return isinstance(node, b.Happens) or bool(self.effects(Event(node, node.places, (), ())))
+
+        return {key: pruned(self.effectful[key], keys, keeps) for key in sorted(keys)}
 
     @cached_property
     def kinds(self) -> Mapping[str, frozenset[Effect]]:
