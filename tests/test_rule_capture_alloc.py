@@ -1013,7 +1013,7 @@ def test_what_everybody_lets_go_at_once_is_a_note(
     assert severities(tmp_path / "program", program) == [expected]
 
 
-BY_STREAM = """
+TABLE_BY_STREAM = """
     import torch
 
     TABLE = {}
@@ -1042,7 +1042,7 @@ CAPTURES = {
 def test_a_table_by_stream_that_no_capture_is_seen_to_come_to_is_a_note(
     tmp_path: Path, capture: str, expected: Severity
 ) -> None:
-    assert severities(tmp_path / "program", textwrap.dedent(BY_STREAM) + "\n\n" + capture) == [expected]
+    assert severities(tmp_path / "program", textwrap.dedent(TABLE_BY_STREAM) + "\n\n" + capture) == [expected]
 
 
 @pytest.mark.parametrize(("read", "count"), [("", 0), ("\n    def all(self):\n        return self.kept[-1]\n", 1)])

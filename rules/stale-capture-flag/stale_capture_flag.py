@@ -819,8 +819,9 @@ def _asks(finding: Finding, modules: codemod.Modules, rewrites: codemod.Rewrites
     use = rewrite.tree.root.code_for_node(node)
     form = finding.values.get("form", "{test}")
     around = rewrite.tree.parents[node]
-    is_denied = isinstance(around, codemod.cst.UnaryOperation) and isinstance(around.operator, codemod.cst.Not)
-    if is_denied and form == "not {test}":  # `not self.eager`
-        node, form = around, "{test}"
-    rewrite.replace(node, form.format(use=use, test=f"{test.expression}()"))
+    whole: codemod.cst.BaseExpression = node
+    if isinstance(around, codemod.cst.UnaryOperation) and isinstance(around.operator, codemod.cst.Not):
+        if form == "not {test}":  # `not self.eager`
+            whole, form = around, "{test}"
+    rewrite.replace(whole, form.format(use=use, test=f"{test.expression}()"))
     return True

@@ -110,10 +110,10 @@ def _warmed_late(body: flow.Flow, captures: set[Span], begun: list[Span]) -> Ite
             yield body.value.span, begun[-1]
     begun += [span for span in spans if span in captures]
     if isinstance(body, flow.Alt):
-        sides = [list(begun), list(begun)]
-        for part, state in zip((body.then, body.other), sides, strict=True):
-            yield from _warmed_late(part, captures, state)
-        begun[:] = max(sides, key=len)
+        then, other = list(begun), list(begun)
+        yield from _warmed_late(body.then, captures, then)
+        yield from _warmed_late(body.other, captures, other)
+        begun[:] = other if len(other) > len(then) else then
         return
     for part in flow.children(body):
         yield from _warmed_late(part, captures, begun)

@@ -259,11 +259,11 @@ class Calling(Deferring):
                 return Value(((f"@{span.start}",),), context=self.context(entry, receiver, args, keywords, span))
         name = last_word(expr.callee)
         if name in ("get", "pop") and isinstance(expr.callee, flow.Attr) and expr.args:
-            entry = self.entry_of(expr.callee.base, receiver, expr.args[0])
-            if entry is not None:
+            held = self.entry_of(expr.callee.base, receiver, expr.args[0])
+            if held is not None:
                 if name == "pop":
-                    self.touch("drop", entry.places, entry.slot, span, held=entry.types)
-                return self.read(entry)
+                    self.touch("drop", held.places, held.slot, span, held=held.types)
+                return self.read(held)
         if any(value.calls for value in args[:1]) and (ran := self.run_elsewhere(name, callee, args, keywords, expr)):
             return ran
         if name in _MODULE_LISTS and args and callee.symbol is not None:

@@ -281,7 +281,7 @@ class _Finder:
         if behavior is None:
             return
         events: list[Event] = []
-        visit(behavior, self._analysis.effectful.get, events.append)
+        visit(behavior, self._analysis.effectful.get, events.append, ways=1)
         last = max((index for index, event in enumerate(events) if self._is_release(event)), default=-1)
         own = f"${behavior.receiver}"
         for event in events[:last]:

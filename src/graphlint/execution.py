@@ -151,7 +151,8 @@ class _Scope:
             self.aliases[made[0][0], attribute] = tuple(each for place in places for each in self._own(place))
         for way, target in self.behavior.paths.items():
             for object_ in self._own(way[:1]):
-                self.ways[(*object_, *way[1:])] = (*object_, *target[1:])
+                path = (*object_, *way[1:])
+                self.ways[path] = (*object_, *target[1:])
 
     def frame(self, span: Span) -> Frame:
         """This activation as a step on the way to what happens in a span of it."""
@@ -677,6 +678,7 @@ def visit(
     see: Callable[[Event], None],
     refuse: Callable[[Refusal], None] = lambda _: None,
     ways: int = MAX_STEPS,
+    steps: int = MAX_STEPS,
 ) -> bool:
     """Show every event that a behavior can come to, callees included, once for each way of calls; False if cut short.
 
@@ -686,8 +688,9 @@ def visit(
         see: is shown the events.
         refuse: is shown every `raise`.
         ways: most ways to one function with the same arguments.
+        steps: most nodes visited.
     """
-    left = MAX_STEPS
+    left = steps
     come: dict[tuple[str, tuple[tuple[str, tuple[Place, ...]], ...]], int] = {}
     serial = 0
     passing: dict[int, bool] = {}

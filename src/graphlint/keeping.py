@@ -74,6 +74,7 @@ def stores(analysis: Analysis) -> tuple[Store, ...]:
 
 def _stores(analysis: Analysis) -> list[Store]:
     found: list[Store] = []
+    keepers = _keepers(analysis)
     for root in analysis.roots():
         kwargs = {
             f"${param.name}"
@@ -93,8 +94,34 @@ def _stores(analysis: Analysis) -> list[Store]:
             if origins and outlives:
                 found.append(Store(root, event, node, origins))
 
-        visit(root, analysis.effectful.get if root.given else lambda _: None, see, ways=1)
+        visit(root, keepers.get if root.given else lambda _: None, see, ways=1)
     return found
+
+
+def _keepers(analysis: Analysis) -> Mapping[str, Behavior]:
+    """By key, the behaviors that put an argument somewhere, themselves or through a call."""
+    handing: dict[str, set[str]] = {}
+    waiting: list[str] = []
+    for key, each in analysis.effectful.items():
+        for node in each.nodes:
+            if isinstance(node, b.Touches) and any(map(_is_argument, node.value_places)):
+                waiting.append(key)
+            elif isinstance(node, b.Calls) and any(
+                _is_argument(place) for _, places in node.bindings for place in places
+            ):
+                for callee in node.behaviors:
+                    handing.setdefault(callee, set()).add(key)
+    found: set[str] = set()
+    while waiting:
+        key = waiting.pop()
+        if key not in found:
+            found.add(key)
+            waiting += handing.get(key, ())
+    return {key: analysis.effectful[key] for key in found}
+
+
+def _is_argument(place: Place) -> bool:
+    return len(place) == 1 and place[0].startswith("$")
 
 
 def _given(root: Behavior, places: Iterable[Place]) -> tuple[Origin, ...]:
@@ -192,7 +219,7 @@ class Runs:
                         found[id(store)] = event
 
             facts = {} if capturing is None else {"capturing": capturing}
-            done = self.analysis.run(root, "", monitor, **facts)
+            done = self.analysis.run(root, "", monitor, None, **facts)
             self._reached[key] = found if done is not None or found else None
         return self._reached[key]
 

@@ -736,8 +736,10 @@ class Knowledge(ABC):
         """Calls of a constructor by those of subclasses: `super().__init__(...)`."""
         for each in self.project.subclasses.get(constructor.owner or "", ())[:_MOST_SUBCLASSES]:
             own = self.project.classes[each].methods.get("__init__")
-            caller = self.project.functions[own] if own is not None else None
-            for call in caller.calls if caller is not None else ():
+            if own is None:
+                continue
+            caller = self.project.functions[own]
+            for call in caller.calls:
                 if isinstance(call.callee, flow.Attr) and call.callee.name == "__init__":
                     if flow.last_name(call.callee.base) == "super":
                         yield caller, call

@@ -225,8 +225,8 @@ class Project:
                 module.variables.setdefault(statement.target.id, []).append(statement)
                 match statement.value:
                     case flow.Call(callee=around, args=(flow.Name(id=function),)) if flow.last_name(around) in _MEMOS:
-                        if (entry := self.functions.get(f"{name}.{function}")) is not None:
-                            entry.wrapped_in += (around,)
+                        if (wrapped := self.functions.get(f"{name}.{function}")) is not None:
+                            wrapped.wrapped_in += (around,)
 
     def finish(self) -> None:
         """Link bases once every module is in."""

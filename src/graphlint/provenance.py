@@ -978,7 +978,9 @@ class _Reader:
         """Functions that a module gives a name of its own: `capturing = torch.cuda.is_current_stream_capturing`."""
         owner, _, variable = name.rpartition(".")
         module = self.project.modules.get(owner)
-        for bind in module.variables.get(variable, ()) if module is not None else ():
+        if module is None:
+            return
+        for bind in module.variables.get(variable, ()):
             if isinstance(bind.value, flow.Name | flow.Attr):
                 dotted = self.project.dotted(module, bind.value)
                 if dotted is not None:

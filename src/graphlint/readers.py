@@ -185,23 +185,27 @@ def reads(analysis: Analysis, owner: str) -> frozenset[Slot]:
 
 def _shares(analysis: Analysis, owner: str, slot: Slot) -> bool:
     """Whether an attribute of a class holds the very objects that a slot elsewhere does."""
-    names = [
+    key = "shared sources", owner
+    if key not in analysis.known:
+        analysis.known[key] = _sources(analysis, owner)
+    return slot in analysis.known[key]
+
+
+def _sources(analysis: Analysis, owner: str) -> frozenset[Slot]:
+    """Slots whose values the attributes of a class were given as they are, at any distance."""
+    waiting: list[Slot] = [
         (each, name)
         for each in analysis.project.mro(owner)
         if each in analysis.project.classes
         for name in analysis.behaviors.field_bindings(each)
     ]
-    seen: set[Slot] = set(names) - {slot}
-    waiting = list(seen)
+    found: set[Slot] = set()
     while waiting:
         notes = analysis.behaviors.slots.get(waiting.pop())
-        for source in notes.sources if notes is not None else ():
-            if source == slot:
-                return True
-            if source not in seen:
-                seen.add(source)
-                waiting.append(source)
-    return False
+        new = notes.sources - found if notes is not None else set[Slot]()
+        found |= new
+        waiting += new
+    return frozenset(found)
 
 
 def holds_class(analysis: Analysis, holder: str, owned: str, depth: int = 0) -> bool:

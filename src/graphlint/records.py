@@ -133,8 +133,8 @@ def _used(body: Flow) -> Iterator[tuple[str, str | None]]:
                 yield flow.dotted_text(base), None
     for statement in flow.statements(body):
         match statement:
-            case flow.Star(iterable=base) if base is not None:
-                yield flow.dotted_text(base), None
+            case flow.Star(iterable=iterable) if iterable is not None:
+                yield flow.dotted_text(iterable), None
             case flow.Bind(target=flow.Item(base=base, key=key)) | flow.Drop(target=flow.Item(base=base, key=key)):
                 literal = key.value if isinstance(key, flow.Lit) and isinstance(key.value, str) else None
                 yield flow.dotted_text(base), literal

@@ -39,7 +39,11 @@ def sliced(
         starts: whether an event is asked for; the functions that come to none of these are left out.
         belongs: whether an event is kept where its function is.
     """
-    asked = {key for key, each in behaviors.items() if any(_is_event(node) and starts(node) for node in each.nodes)}
+    asked = {
+        key
+        for key, each in behaviors.items()
+        if any(isinstance(node, b.Happens | b.Touches) and starts(node) for node in each.nodes)
+    }
     kept: dict[int, bool] = {}
     callers: dict[str, set[str]] = {}
     touching: dict[str, set[str]] = {}
@@ -81,11 +85,7 @@ def sliced(
         for node in each.nodes
         if isinstance(node, b.Touches) and node.slot is not None and kept.get(id(node))
     )
-    return Slice(found, tested | held)
-
-
-def _is_event(node: Node) -> bool:
-    return isinstance(node, b.Happens | b.Touches)
+    return Slice(found, held | tested)
 
 
 def pruned(behavior: Behavior, keys: set[str], keeps: Callable[[b.Happens | b.Touches], bool]) -> Behavior:

@@ -37,6 +37,8 @@ _MANY = 48
 FEW_FUNCTIONS = 1_500
 """Up to this many functions, all are built."""
 
+_MOST_NODES = 12_000
+"""Most nodes that are visited to find the effects of one function."""
 _MOST_WAYS = 3
 """Most ways from one function to another, with the same arguments, that are told apart."""
 
@@ -518,7 +520,8 @@ class Analysis:
                         (effect, event.places, spans, event.stack[-1].function), Site(effect, event.places, event)
                     )
 
-            if not visit(self._lasting.get(root.key, root), self._lasting.get, record, ways=_MOST_WAYS):
+            whole = self._lasting.get(root.key, root)
+            if not visit(whole, self._lasting.get, record, ways=_MOST_WAYS, steps=_MOST_NODES):
                 self.exhausted.add(root.function)
             known = self._sites[root.key] = tuple(found.values())
         return known
