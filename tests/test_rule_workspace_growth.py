@@ -982,6 +982,30 @@ def test_a_helper_gives_back_what_is_there_or_more(test: str, is_reported: bool)
     assert bool(reported(HELPER.format(test=test))) is is_reported
 
 
+@pytest.mark.parametrize(
+    ("larger", "expected"),
+    [
+        ("torch.cat((self.data, torch.empty(n, device='cuda')))", Severity.NOTE),
+        ("torch.empty(2 * n, device='cuda')", Severity.WARNING),
+    ],
+)
+def test_a_sequence_that_grows_is_less_sure_than_scratch(larger: str, expected: Severity) -> None:
+    program = f"""
+import torch
+
+
+class Tokens:
+    def __init__(self):
+        self.data = torch.empty(16, device="cuda")
+
+    def reserve(self, n):
+        if n > self.data.numel():
+            self.data = {larger}
+        return self.data
+"""
+    assert [each.severity for each in find(program)] == [expected]
+
+
 def test_memory_that_is_put_together_from_what_was_there_and_more() -> None:
     program = """
     import torch

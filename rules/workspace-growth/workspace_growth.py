@@ -194,7 +194,8 @@ def _severity(growth: Growth, *, captures: bool) -> Severity | None:
 
     So it is where a function sets everything up anew, which whoever captures calls first; where the memory is made larger
     than it is asked for: what a floor holds, as a rule every call fits in; where only a capture replaces it; where it is
-    given again with the very object that it was made from; and where the call that makes it asks for no memory.
+    given again with the very object that it was made from; where the call that makes it asks for no memory; and where the
+    new memory begins with what the old one held, which is how sequences grow, not scratch.
 
     Most of these are asked for by eager code alone, or with one size for the life of the process: of the notes that
     were opened in six engines, 3 of 24 could be reached. To tell them apart takes somebody who knows the engine.
@@ -204,6 +205,8 @@ def _severity(growth: Growth, *, captures: bool) -> Severity | None:
     if growth.how == "resize":
         return None  # a caller's, by its name
     if growth.has_floor or growth.is_set_up or growth.is_of_capture or growth.is_by_identity or not growth.is_allocated:
+        return Severity.NOTE
+    if growth.carries_on:
         return Severity.NOTE
     if captures and not growth.knows_captures and not (growth.is_read and growth.is_too_small):
         return Severity.NOTE

@@ -408,8 +408,9 @@ class Evaluation(Expressions):
                 self.touch("write", held.places, held.slot, span, value, held.types)
             case flow.Item(base=base, key=index):
                 container = self.value(base)
-                if (item := self.entry_of(base, container, index)) is not None:
-                    self.touch("write", item.places, item.slot, span, value, item.types)
+                entry = self.entry_of(base, container, index)
+                if entry is not None:
+                    self.touch("write", entry.places, entry.slot, span, value, entry.types)
                     return
                 key = self.value(index)
                 if not (isinstance(index, flow.Op) and index.op == "Slice"):

@@ -19,7 +19,7 @@ from graphlint.effects import Effect
 from graphlint.execution import Event, Refusal, visit
 from graphlint.keeping import Runs, Store, read_by, related
 from graphlint.source import Span
-from graphlint.summaries import Analysis
+from graphlint.summaries import Analysis, binds
 from graphlint.values import ELEMENT, Place, Test, asks_capture, excludes_capture, implies_capture, negated
 from graphlint.vocabulary import words_in
 
@@ -30,6 +30,8 @@ _FIXED = ("device", "dtype")
 """Properties of a tensor that stay as they are while a process serves."""
 _SET_UP = frozenset(("init", "initialize", "setup", "prepare", "allocate", "create", "build"))
 """Words of functions that make what others work with."""
+_JOINS = frozenset(("cat", "concat", "concatenate", "hstack", "vstack"))
+"""Functions that make one tensor of several."""
 _MOST_CALLERS = 3
 
 
@@ -109,6 +111,20 @@ class Growth:
         """Whether it is replaced for another object alone, or every other comparison raises where it fails."""
         operators = [test[1] for guard in self._deciding for test in self._compared(guard)]
         return bool(self.comparisons) and not any(op in _SIZES or op == "==" for op in operators)
+
+    @cached_property
+    def carries_on(self) -> bool:
+        """Whether the new memory is made of the old one and more, as a sequence grows: scratch has nothing to keep."""
+        entry = self.analysis.project.functions[self.root.function]
+        for bind in binds(entry.lowered.flow):
+            kept = flow.dotted_text(bind.target)
+            if bind.value is None or not kept or not bind.span.contains(self.event.node.span):
+                continue
+            for call in flow.calls(flow.Eval(bind.value, bind.span)):
+                joined = flow.expressions(flow.Eval(call, call.span))
+                if flow.last_name(call.callee) in _JOINS and kept in map(flow.dotted_text, joined):
+                    return True
+        return False
 
     @cached_property
     def is_allocated(self) -> bool:

@@ -224,8 +224,8 @@ class Project:
             if isinstance(statement, flow.Bind) and isinstance(statement.target, flow.Name):
                 module.variables.setdefault(statement.target.id, []).append(statement)
                 match statement.value:
-                    case flow.Call(callee=around, args=(flow.Name(id=function),)) if flow.last_name(around) in _MEMOS:
-                        if (wrapped := self.functions.get(f"{name}.{function}")) is not None:
+                    case flow.Call(callee=around, args=(flow.Name(id=inner),)) if flow.last_name(around) in _MEMOS:
+                        if (wrapped := self.functions.get(f"{name}.{inner}")) is not None:
                             wrapped.wrapped_in += (around,)
 
     def finish(self) -> None:

@@ -22,6 +22,9 @@ from graphlint.values import ELEMENT, GRAPH, Place
 
 _RELEASES = (Effect.WS_RELEASE, Effect.KV_RELEASE, Effect.COMM_DESTROY)
 
+_DEEPEST = 5
+"""Most objects in each other through which one holds another."""
+
 
 class Evidence(IntEnum):
     """What tells that graphs read some memory, surest first."""
@@ -208,23 +211,42 @@ def _sources(analysis: Analysis, owner: str) -> frozenset[Slot]:
     return frozenset(found)
 
 
-def holds_class(analysis: Analysis, holder: str, owned: str, depth: int = 0) -> bool:
+def holds_class(analysis: Analysis, holder: str, owned: str) -> bool:
     """Whether instances of a class hold, also through others, instances of another."""
-    if depth > 4:
-        return False
-    for each in analysis.project.mro(holder):
-        entry = analysis.project.classes.get(each)
-        if entry is None:
-            continue
-        for name in {*analysis.behaviors.field_bindings(each), *entry.attributes}:
-            for t in analysis.behaviors.field_types(each, name):
-                for kind in (t, *t.items):
-                    if owned in analysis.project.mro(kind.name):
-                        return True
-                    further = kind.name in analysis.project.classes and kind.name not in (holder, each)
-                    if further and holds_class(analysis, kind.name, owned, depth + 1):
-                        return True
-    return False
+    key = "holds", f"{holder} {owned}"
+    known = analysis.known.get(key)
+    if known is None:
+        known = analysis.known[key] = any(owned in analysis.project.mro(each) for each in _held_by(analysis, holder))
+    return bool(known)
+
+
+def _held_by(analysis: Analysis, holder: str) -> frozenset[str]:
+    """Classes whose instances those of a class hold, also through others."""
+    key = "held by", holder
+    if key not in analysis.known:
+        found: set[str] = set()
+        level = {holder}
+        for _ in range(_DEEPEST):
+            level = {each for owner in level for each in _attribute_classes(analysis, owner)} - found
+            found |= level
+        analysis.known[key] = frozenset(found)
+    classes: frozenset[str] = analysis.known[key]
+    return classes
+
+
+def _attribute_classes(analysis: Analysis, holder: str) -> frozenset[str]:
+    """Classes of what the attributes of a class's instances, or the items of these, can be."""
+    key = "attribute classes", holder
+    if key not in analysis.known:
+        found: set[str] = set()
+        for each in analysis.project.mro(holder):
+            entry = analysis.project.classes.get(each)
+            for name in {*analysis.behaviors.field_bindings(each), *entry.attributes} if entry is not None else ():
+                for t in analysis.behaviors.field_types(each, name):
+                    found |= {t.name, *(item.name for item in t.items)}
+        analysis.known[key] = frozenset(found)
+    classes: frozenset[str] = analysis.known[key]
+    return classes
 
 
 def container(place: Place) -> Place:
