@@ -359,7 +359,7 @@ def _memo(analysis: Analysis, runs: Runs, store: Store, *, captures: bool) -> Su
 
 def _memos_of_launches(analysis: Analysis, *, captures: bool) -> Iterator[Suspect]:
     """Functions whose decorator keeps a bounded number of graphs of a shared pool, or of plans that a capture runs."""
-    for slot in analysis.behaviors.slots:
+    for slot in list(analysis.behaviors.slots):
         held = analysis.holds(slot) & {"graph", "plan"} if slot[1] == MEMO else None
         entry = analysis.project.functions[slot[0].removeprefix("mod:")] if held else None
         if held is None or entry is None or (bound := entry.memo_bound) is None:

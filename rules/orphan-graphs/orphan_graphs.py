@@ -466,7 +466,7 @@ def _is_never_set(analysis: Analysis, class_name: str, name: str) -> bool:
 def _gates(analysis: Analysis) -> Iterator[_Gate]:
     """Tests for methods that what is asked does not have, although it owns graphs."""
     releasing = _releasing(analysis)
-    for function in analysis.project.functions.values():
+    for function in list(analysis.project.functions.values()):
         if not {"hasattr", "getattr"} & function.facts.words or not analysis.behaviors.is_built(function.name):
             continue
         for call in function.calls:

@@ -267,7 +267,7 @@ def _drives_devices(registries: Registries, request: Request) -> bool:
     """Whether a module on the way works on several devices in one process."""
     names = [request.function, *(function for function, _ in request.calls), request.registry.function]
     modules = {registries.project.functions[name].module.name for name in names if name}
-    functions = (each for each in registries.project.functions.values() if each.module.name in modules)
+    functions = (each for each in list(registries.project.functions.values()) if each.module.name in modules)
     return any(_names_devices(expr) for each in functions for expr in flow.expressions(each.lowered.flow))
 
 

@@ -31,7 +31,7 @@ def flow(inputs: Inputs, name: str) -> str:
     shown: list[str] = []
     known: list[str] = []
     for analysis, _ in check.analyses(inputs):
-        for entry in analysis.project.functions.values():
+        for entry in list(analysis.project.functions.values()):
             known.append(entry.name)
             if entry.name == name or entry.name.endswith(f".{name}"):
                 shown.append(_function(analysis, entry))

@@ -423,7 +423,7 @@ def _is_one_sharer(analysis: Analysis, held: Slot) -> bool:
 def _given_from(analysis: Analysis, owner: str, target: Place) -> set[Slot]:
     """Attributes that hold what an attribute of a class does."""
     slot = (owner, target[0])
-    return {each for each in analysis.behaviors.slots if slot in _sources(analysis, each)}
+    return {each for each in list(analysis.behaviors.slots) if slot in _sources(analysis, each)}
 
 
 def _slot(analysis: Analysis, owner: str, pool: Place) -> Slot | None:
@@ -677,7 +677,8 @@ def _sources(analysis: Analysis, slot: Slot) -> set[Slot]:
 def _is_retained(analysis: Analysis, slot: Slot) -> bool:
     """Whether a pool object is kept beside the handle, for as long: then the pool always has a user."""
     return any(
-        owner == slot[0] and "mempool" in analysis.holds((owner, name)) for owner, name in analysis.behaviors.slots
+        owner == slot[0] and "mempool" in analysis.holds((owner, name))
+        for owner, name in list(analysis.behaviors.slots)
     )
 
 

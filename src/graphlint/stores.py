@@ -104,7 +104,7 @@ class Stores:
             for name, binds in module.variables.items():
                 if any(isinstance(bind.value, flow.Call) and not _is_roll(bind.value) for bind in binds):
                     yield from self._classes(t.name for t in behaviors.variable_types(f"{module.name}.{name}"))
-        for (owner, name), notes in behaviors.slots.items():
+        for (owner, name), notes in list(behaviors.slots.items()):
             classes = list(self._classes(notes.types))
             if not classes or any(map(_is_roll, self._values((owner, name)))):
                 continue
@@ -154,7 +154,7 @@ class Stores:
                     types = self.behaviors.variable_types(f"{module.name}.{name}")
                     if any(owner in self.project.mro(t.name) for t in types):
                         found.add(name)
-        for (holder, name), notes in self.behaviors.slots.items():
+        for (holder, name), notes in list(self.behaviors.slots.items()):
             if holder.startswith("mod:") and any(owner in self.project.mro(t) for t in notes.types):
                 found.add(name)
         home = owner.rpartition(".")[0]
