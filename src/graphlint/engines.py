@@ -11,9 +11,21 @@ from dataclasses import dataclass
 
 from graphlint import behavior as b
 from graphlint.behavior import Behavior
+from graphlint.effects import Effect
 from graphlint.execution import Event, Frame
 from graphlint.summaries import Analysis
 from graphlint.values import ELEMENT, Place
+
+_GIVES_UP = frozenset(
+    (
+        Effect.GRAPH_DEATH,
+        Effect.WS_RELEASE,
+        Effect.KV_RELEASE,
+        Effect.COMM_DESTROY,
+        Effect.POOL_RETIRE,
+        Effect.ERASE,
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -33,6 +45,8 @@ def repeated(analysis: Analysis) -> Mapping[str, tuple[Repetition, ...]]:
     found: dict[str, list[Repetition]] = {}
     beside = _Siblings(analysis)
     for root in analysis.roots():
+        if analysis.kinds[root.key].isdisjoint(_GIVES_UP):
+            continue  # what it runs for several objects releases nothing
         receivers: dict[str, dict[Place, Frame]] = {}
         for site in analysis.sites(root):
             for depth, frame in enumerate(site.event.stack):

@@ -116,13 +116,18 @@ class Growth:
     def carries_on(self) -> bool:
         """Whether the new memory is made of the old one and more, as a sequence grows: scratch has nothing to keep."""
         entry = self.analysis.project.functions[self.root.function]
-        for bind in binds(entry.lowered.flow):
-            kept = flow.dotted_text(bind.target)
-            if bind.value is None or not kept or not bind.span.contains(self.event.node.span):
+        found = list(binds(entry.lowered.flow))
+        names = {""}
+        for bind in found:
+            if bind.span.contains(self.event.node.span):
+                names |= {flow.dotted_text(bind.target)}
+                names |= {bind.value.id} if isinstance(bind.value, flow.Name) else set()
+        for bind in found:
+            if bind.value is None or flow.dotted_text(bind.target) not in names - {""}:
                 continue
             for call in flow.calls(flow.Eval(bind.value, bind.span)):
-                joined = flow.expressions(flow.Eval(call, call.span))
-                if flow.last_name(call.callee) in _JOINS and kept in map(flow.dotted_text, joined):
+                joined = {flow.dotted_text(each) for each in flow.expressions(flow.Eval(call, call.span))}
+                if flow.last_name(call.callee) in _JOINS and joined & names - {""}:
                     return True
         return False
 

@@ -179,7 +179,7 @@ class Lookups(Frame):
             receivers = [base if self.project.functions[c].kind != "staticmethod" else None for c in candidates]
             return Value(calls=tuple(map(Bound, candidates[:WIDEST], receivers)), places=places)
         holder = self.all.is_shared(t.name, name)
-        if holder is not None:
+        if holder is not None and not quiet:  # what is assigned to an object is its own
             return self.class_attribute(holder, name)
         known = self.all.field(t.name, name)
         definer = self.all.definer(t.name, name)

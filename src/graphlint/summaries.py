@@ -37,7 +37,7 @@ _MANY = 48
 FEW_FUNCTIONS = 1_500
 """Up to this many functions, all are built."""
 
-_MOST_NODES = 12_000
+_MOST_NODES = 6_000
 """Most nodes that are visited to find the effects of one function."""
 _MOST_WAYS = 3
 """Most ways from one function to another, with the same arguments, that are told apart."""
