@@ -142,7 +142,7 @@ def _names(entry: FunctionEntry, mate: FunctionEntry) -> bool:
 
 def binders(behaviors: Iterable[Behavior], known: Behaviors, is_declared: Callable[[Slot], bool]) -> Iterator[str]:
     """Functions that give their values to the attributes that behaviors test, or read as tensors that nobody has made yet."""
-    wanted = {slot for each in behaviors for slot in each.reads if slot[1] in each.tested or (is_declared(slot))}
+    wanted = {slot for each in behaviors for slot in each.reads if slot[1] in each.tested or is_declared(slot)}
     for owner, name in sorted(wanted):
         for holder in known.project.mro(owner) if owner in known.project.classes else ():
             if holder in known.project.classes:
@@ -176,12 +176,7 @@ def _users(project: Project, behaviors: Behaviors, owner: str) -> Iterator[str]:
     for module in project.modules.values():
         if owner in project.functions[f"{module.name}.{MODULE}"].facts.words:
             for name, binds in module.variables.items():
-                if any(isinstance(bind.value, flow.Call) and _last_name(bind.value.callee) == owner for bind in binds):
+                if any(
+                    isinstance(bind.value, flow.Call) and flow.last_name(bind.value.callee) == owner for bind in binds
+                ):
                     yield from (user.name for user in behaviors.functions_with(name) if user.facts.qualname != MODULE)
-
-
-def _last_name(callee: flow.Expr) -> str:
-    match callee:
-        case flow.Name(id=name) | flow.Attr(name=name):
-            return name
-    return ""

@@ -7,10 +7,7 @@ all of them, says which are effects.
 
 from __future__ import annotations
 
-import gc
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -30,9 +27,6 @@ from graphlint.source import Source
 from graphlint.syntax import ParseError
 from graphlint.values import CONTAINERS, GRAPH, MEMPOOL, TENSOR, Place, flat
 from graphlint.vocabulary import Entry, Vocabulary
-
-_MANY = 48
-"""From this many files on, reading them in several processes pays for starting these."""
 
 FEW_FUNCTIONS = 1_500
 """Up to this many functions, all are built."""
@@ -814,21 +808,12 @@ def analyse(project: Project, vocabulary: Vocabulary) -> Analysis:
 def load(sources: Sequence[Source], vocabulary: Vocabulary, roots: Sequence[str] = ()) -> list[Analysis]:
     """Read files and analyse the projects that they make up."""
     names = module_names(sources, roots)
-    read = dict(zip((source.path for source in sources), _read_all(sources), strict=True))
+    read = {source.path: _read(source) for source in sources}
     by_path = {source.path: source for source in sources}
     return [
         analyse(load_project([(by_path[path], read[path]) for path in paths], names), vocabulary)
         for paths in group(names)
     ]
-
-
-def _read_all(sources: Sequence[Source]) -> list[Facts | ParseError]:
-    """Outlines of files, by two processes where there are many."""
-    if len(sources) < _MANY:
-        return [_read(source) for source in sources]
-    workers = min(os.cpu_count() or 1, 8)
-    with ProcessPoolExecutor(workers, initializer=gc.disable) as pool:
-        return list(pool.map(_read, sources, chunksize=max(1, len(sources) // (workers * 8))))
 
 
 def _read(source: Source) -> Facts | ParseError:
