@@ -76,6 +76,18 @@ class _Meaning(NamedTuple):
     always: tuple[Effect, ...]
 
 
+class _Content(NamedTuple):
+    """What is said of an attribute or a variable itself."""
+
+    tags: frozenset[str]
+    classes: Sequence[str]
+    """Of the project, of what it can be."""
+    sources: Sequence[Slot]
+    """Slots whose values were put there as they are."""
+    same: frozenset[Slot]
+    """Those of them that are the same container under another name."""
+
+
 @dataclass
 class Analysis:
     """A project with its behaviors."""
@@ -91,6 +103,7 @@ class Analysis:
     """By vocabulary entry: classes with a method that releases its store, and the words of that method."""
     _owns: dict[str, frozenset[str]] = field(default_factory=dict)
     _holds: dict[Slot, frozenset[str]] = field(default_factory=dict)
+    _attributes: dict[str, Sequence[Slot]] = field(default_factory=dict)
     _effectful: dict[str, Behavior] = field(default_factory=dict)
     _sites: dict[str, tuple[Site, ...]] = field(default_factory=dict)
     _meanings: dict[tuple[int, bool], _Meaning] = field(default_factory=dict)
@@ -114,43 +127,89 @@ class Analysis:
             return frozenset()
         known = self._holds.get(slot)
         if known is None:
-            self._holds[slot] = frozenset()
-            owner, name = slot
-            names: set[str] = set()
-            if owner.startswith("mod:"):
-                names |= {t.name for t in flat(self.behaviors.variable_types(f"{owner[4:]}.{name}"))}
-            elif owner.startswith("keys:"):
-                names |= {t.name for t in flat(self.behaviors.known_types(slot))}
-            elif owner in self.project.classes:
-                names |= {t.name for t in flat(self.behaviors.field_types(owner, name))}
-            notes = self.behaviors.slots.get(slot)  # a class body's are made with its types
-            found = set(notes.tags) if notes is not None else set()
-            for source in notes.sources if notes is not None else ():
-                found |= self.holds(source) & {"captured"}
-                if source[0] == owner and self.is_container(slot) and self.is_container(source):
-                    found |= self.holds(source)  # the same container under another name
-            names |= notes.types if notes is not None else set()
-            if name in self._kept_by_word and self.entry_for(slot) is not None:
-                found.add("captured")
-            for each in names:
-                canonical = self.vocabulary.canonical(each)
-                if canonical == GRAPH:
-                    found.add("graph")
-                elif canonical == TENSOR:
-                    found.add("declared")
-                elif canonical == MEMPOOL:
-                    found.add("mempool")
-                elif each in self.project.classes:
-                    owned = self.owns(each)
-                    if "graph" in owned:
-                        found.add("graph")
-                        found.add("owner")
-                    if owned & _MEMORY:
-                        found.add("memory")
-                    if is_record(self.project.classes[each]):
-                        found |= owned & {"captured", "tensor", "pool"}
-            known = self._holds[slot] = frozenset(found)
+            self._settle(slot)
+            known = self._holds[slot]
         return known
+
+    def _settle(self, slot: Slot) -> None:
+        """Find out what a slot holds, and all slots that this depends on: objects that hold each other agree in the end."""
+        contents: dict[Slot, _Content] = {}
+        waiting = [slot]
+        while waiting:
+            each = waiting.pop()
+            if each not in contents and each not in self._holds:
+                content = contents[each] = self._content(each)
+                waiting += content.sources
+                waiting += [inner for name in content.classes for inner in self._slots_of(name)]
+        held = {each: set(content.tags) for each, content in contents.items()}
+        is_settled = False
+        while not is_settled:
+            is_settled = True
+            owned: dict[str, set[str]] = {}
+            for each, content in contents.items():
+                found = held[each]
+                before = len(found)
+                for source in content.sources:
+                    there = held.get(source) or self._holds.get(source, frozenset())
+                    found |= there if source in content.same else there & {"captured"}
+                for name in content.classes:
+                    inside = owned.get(name)
+                    if inside is None:
+                        slots = self._slots_of(name)
+                        inside = owned[name] = {
+                            tag for inner in slots for tag in held.get(inner) or self._holds.get(inner, frozenset())
+                        } | self._is_graph(name)
+                    if "graph" in inside:
+                        found |= {"graph", "owner"}
+                    if inside & _MEMORY:
+                        found.add("memory")
+                    if is_record(self.project.classes[name]):
+                        found |= inside & {"captured", "tensor", "pool"}
+                is_settled &= len(found) == before
+        self._holds.update((each, frozenset(found)) for each, found in held.items())
+
+    def _content(self, slot: Slot) -> _Content:
+        """What is said of a slot itself."""
+        owner, name = slot
+        names: set[str] = set()
+        if owner.startswith("mod:"):
+            names |= {t.name for t in flat(self.behaviors.variable_types(f"{owner[4:]}.{name}"))}
+        elif owner.startswith("keys:"):
+            names |= {t.name for t in flat(self.behaviors.known_types(slot))}
+        elif owner in self.project.classes:
+            names |= {t.name for t in flat(self.behaviors.field_types(owner, name))}
+        notes = self.behaviors.slots.get(slot)  # a class body's are made with its types
+        tags = set(notes.tags) if notes is not None else set()
+        names |= notes.types if notes is not None else set()
+        sources = sorted(notes.sources) if notes is not None else []
+        if name in self._kept_by_word and self.entry_for(slot) is not None:
+            tags.add("captured")
+        for each in names:
+            canonical = self.vocabulary.canonical(each)
+            tags |= {
+                kind for of, kind in ((GRAPH, "graph"), (TENSOR, "declared"), (MEMPOOL, "mempool")) if of == canonical
+            }
+        near = [source for source in sources if source[0] == owner and self.is_container(source)]
+        same = frozenset(near) if near and self.is_container(slot) else frozenset[Slot]()  # under another name
+        return _Content(
+            frozenset(tags), tuple(sorted(each for each in names if each in self.project.classes)), tuple(sources), same
+        )
+
+    def _slots_of(self, class_name: str) -> Sequence[Slot]:
+        """The attributes of a class's instances."""
+        known = self._attributes.get(class_name)
+        if known is None:
+            known = self._attributes[class_name] = tuple(
+                (each, name)
+                for each in self.project.mro(class_name)
+                if (entry := self.project.classes.get(each)) is not None
+                for name in sorted({*self.behaviors.field_bindings(each), *entry.attributes})
+            )
+        return known
+
+    def _is_graph(self, class_name: str) -> frozenset[str]:
+        is_graph = any(self.vocabulary.canonical(each) == GRAPH for each in self.project.mro(class_name))
+        return frozenset(("graph",)) if is_graph else frozenset()
 
     def is_container(self, slot: Slot) -> bool:
         """Whether an attribute or variable holds a container, and nothing else."""
@@ -168,18 +227,8 @@ class Analysis:
         """What the attributes of a class's instances hold, the classes of these attributes included."""
         known = self._owns.get(class_name)
         if known is None:
-            self._owns[class_name] = frozenset()
-            found: set[str] = set()
-            for each in self.project.mro(class_name):
-                if self.vocabulary.canonical(each) == GRAPH:
-                    found.add("graph")
-                entry = self.project.classes.get(each)
-                if entry is None:
-                    continue
-                names = {*self.behaviors.field_bindings(each), *entry.attributes}
-                for name in names:
-                    found |= self.holds((each, name))
-            known = self._owns[class_name] = frozenset(found)
+            held = (self.holds(slot) for slot in self._slots_of(class_name))
+            known = self._owns[class_name] = self._is_graph(class_name).union(*held)
         return known
 
     def is_declared(self, slot: Slot) -> bool:
