@@ -232,7 +232,7 @@ class Registries:
     def _made(self, put: Put, entry: FunctionEntry) -> Iterator[Memory]:
         """Device memory in what is put somewhere: allocated, or a tensor that the caller gives."""
         if put.memory:
-            yield from put.memory
+            yield from sorted(put.memory, key=lambda each: (each.function, each.span))
             return
         place = put.value.place
         if place is not None and len(place) == 1 and place[0].startswith("$"):
