@@ -189,7 +189,10 @@ class Knowledge(ABC):
 
     def field(self, class_name: str, name: str) -> Known:
         """What an attribute of a class's instances can be; receivers in it are over the instance, `$self`."""
-        key = (class_name, name)
+        return self._asked((class_name, name), lambda: self._field(class_name, name))
+
+    def _asked(self, key: tuple[str, str], find: Callable[[], Known]) -> Known:
+        """The answer to a question, found once; nothing is known while it is asked, or past the deepest nesting."""
         known = self._known.get(key)
         if known is None:
             if key in self._busy or self._depth > _DEEPEST:
@@ -198,7 +201,7 @@ class Knowledge(ABC):
             self._busy.add(key)
             self._depth += 1
             try:
-                known = self._known[key] = self._field(class_name, name)
+                known = self._known[key] = find()
             finally:
                 self._busy.discard(key)
                 self._depth -= 1
@@ -315,32 +318,22 @@ class Knowledge(ABC):
     def record_entry(self, module: Module, key: str) -> Known:
         """What a key of such dictionaries can hold."""
         package = module.name.rpartition(".")[0]
-        name = (f"keys:{package}", key)
-        known = self._known.get(name)
-        if known is None:
-            if name in self._busy or self._depth > _DEEPEST:
-                self.cut += 1
-                return Known()
-            self._busy.add(name)
-            self._depth += 1
-            try:
-                found: list[Type] = []
-                items: list[Type] = []
-                values: list[tuple[Value, str]] = []
-                for function, expr, how in self.records(module).given.get(key, ()):
-                    value = self.reader(function)(expr)
-                    if how == "item":
-                        items += value.types
-                        value = Value(calls=value.calls)
-                    else:
-                        found += value.types
-                    if "none" not in value.tags:
-                        values.append((value, ""))
-                known = self._known[name] = _known(_merge(found, items), values)
-            finally:
-                self._busy.discard(name)
-                self._depth -= 1
-        return known
+        return self._asked((f"keys:{package}", key), lambda: self._record_entry(module, key))
+
+    def _record_entry(self, module: Module, key: str) -> Known:
+        found: list[Type] = []
+        items: list[Type] = []
+        values: list[tuple[Value, str]] = []
+        for function, expr, how in self.records(module).given.get(key, ()):
+            value = self.reader(function)(expr)
+            if how == "item":
+                items += value.types
+                value = Value(calls=value.calls)
+            else:
+                found += value.types
+            if "none" not in value.tags:
+                values.append((value, ""))
+        return _known(_merge(found, items), values)
 
     def known_types(self, slot: Slot) -> tuple[Type, ...]:
         """Types of what was found out to be in a slot."""
