@@ -16,9 +16,9 @@ SRC = ROOT / "src" / "graphlint"
 RULES = ROOT / "rules"
 
 LAYERS = """
-    source words mentions namesake sharing stand_ins | syntax edits flow effects values | comments findings
+    source words mentions namesake sharing stand_ins targets | syntax edits flow effects values | comments findings
     declarations behavior learned | facts automaton vocabulary | rule operators | project | rebasing | sieve
-    execution dependence assignments | records | knowledge | frame | lookups | deferred | calls | expressions |
+    execution dependence assignments | records bindings | knowledge | frame | lookups | deferred | calls | expressions |
     evaluate slices | candidates | summaries provenance | engines keeping ownership readers teardowns stores
     combinations platforms | descents growth registries | typestate requests | pools | registry suppress | cpp
     codemod | config native | files | report writing | check | explain fixing listing owners | regressions |
@@ -72,8 +72,8 @@ def test_the_package_itself_imports_nothing() -> None:
     assert list(imports(SRC / "__init__.py")) == []
 
 
-def test_one_module_reads_python_and_one_writes_it() -> None:
-    assert {unit(path) for path in sources() if "ast" in libraries(path)} <= {"syntax", "facts"}
+def test_python_is_read_below_the_analysis_and_written_above_it() -> None:
+    assert {unit(path) for path in sources() if "ast" in libraries(path)} <= {"syntax", "targets", "facts"}
     assert {unit(path) for path in sources() if "libcst" in libraries(path)} <= {"codemod", "codemod_command"}
     assert [path for path in RULES.rglob("*.py") if "ast" in libraries(path)] == []
 

@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from graphlint import flow
 from graphlint.flow import Expr, Flow
 from graphlint.project import ClassEntry, FunctionEntry
+from graphlint.targets import KEEPERS
 from graphlint.values import CONTAINERS
-
-KEEPERS = frozenset(("append", "add", "extend", "insert", "appendleft", "setdefault", "update", "push"))
-"""Methods that put their last argument into a container."""
 
 
 def assigned(body: Flow) -> Iterator[tuple[Expr, Expr, str]]:
@@ -158,14 +156,6 @@ def starts_empty(value: Expr) -> bool:
         case flow.Call(callee=flow.Name(id=name) | flow.Attr(name=name)):
             return name in CONTAINERS
     return False
-
-
-def is_abstract(function: FunctionEntry) -> bool:
-    """A body that only raises, or says nothing."""
-    body = function.lowered.flow
-    if isinstance(body, flow.Seq) and not body.items:
-        return True
-    return isinstance(body, flow.Exit) and body.kind == "raise"
 
 
 def is_record(entry: ClassEntry) -> bool:

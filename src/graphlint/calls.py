@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from graphlint import behavior as b
 from graphlint import flow
-from graphlint.assignments import KEEPERS
 from graphlint.behavior import Behavior
 from graphlint.deferred import Deferring
 from graphlint.effects import Effect
@@ -16,6 +15,7 @@ from graphlint.knowledge import HELD
 from graphlint.project import FunctionEntry
 from graphlint.rebasing import passed, rebased, rebased_element
 from graphlint.source import Span
+from graphlint.targets import KEEPERS
 from graphlint.values import (
     CAPTURING,
     CONSTANTS,

@@ -20,6 +20,7 @@ from graphlint import flow
 from graphlint.flow import NOTHING, Expr, Flow
 from graphlint.source import Source, Span
 from graphlint.syntax import ParseError, parse
+from graphlint.targets import STACKS, assigned_names, is_abstract
 
 _WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -69,6 +70,10 @@ class Function:
     is_generator: bool = False
     outer: frozenset[str] = frozenset()
     """With the flow: names that `global` and `nonlocal` give to the function."""
+    assigns: frozenset[str] | None = None
+    """Of those without a flow: what `targets.assigned_names` says, where it can tell."""
+    is_abstract: bool = False
+    """Of those without a flow: whether the body only raises, or says nothing."""
 
     @property
     def name(self) -> str:
@@ -205,6 +210,8 @@ class _Outline:
             self.lowering.header(node),
             owner,
             frozenset(word.decode() for word in _WORD.findall(self.source.content, span.start, span.end)),
+            assigns=assigned_names(node.body),
+            is_abstract=is_abstract(node.body),
         )
 
     def class_(self, node: ast.ClassDef, owner: str | None) -> None:
@@ -452,7 +459,7 @@ class _Lowering:
         body, span = self.block(node.body), self.span(node)
         for item in reversed(node.items):
             context, target = self.expression(item.context_expr), self.optional(item.optional_vars)
-            if isinstance(target, flow.Name) and flow.last_name(context) in _STACKS:
+            if isinstance(target, flow.Name) and flow.last_name(context) in STACKS:
                 handed = any(flow.last_name(call) == "pop_all" for call in flow.calls(body))
                 body = body if handed else flow.stacked(body, target.id)
             body = flow.Scope(context, target, body, span)
@@ -624,7 +631,6 @@ _STATEMENTS: dict[type[ast.AST], Callable[[_Lowering, Any, list[Flow]], None]] =
 if hasattr(ast, "TryStar"):
     _STATEMENTS[ast.TryStar] = _Lowering.try_
 
-_STACKS = frozenset(("ExitStack", "AsyncExitStack"))
 _EXPRESSIONS: dict[type[ast.AST], Callable[[_Lowering, Any], Expr]] = {
     ast.Name: _Lowering.name,
     ast.Attribute: _Lowering.attribute,

@@ -19,7 +19,6 @@ from graphlint.assignments import (
     assigned,
     falls_through,
     given_locally,
-    is_abstract,
     is_field,
     is_record,
     read_expressions,
@@ -27,6 +26,7 @@ from graphlint.assignments import (
     starts_empty,
 )
 from graphlint.behavior import Behavior, Slot
+from graphlint.bindings import FieldBindings
 from graphlint.facts import MODULE
 from graphlint.flow import Expr
 from graphlint.project import FunctionEntry, Module, Project
@@ -114,7 +114,7 @@ class Knowledge(ABC):
         self._members: dict[tuple[str, str, bool], tuple[str | None, tuple[str, ...]]] = {}
         self._definers: dict[tuple[str, str], str | None] = {}
         self._shared: dict[tuple[str, str], str | None] = {}
-        self._bindings: dict[str, dict[str, list[tuple[FunctionEntry, Expr, str]]]] = {}
+        self._bindings: dict[str, FieldBindings] = {}
         self._returns: dict[str, Value] = {}
         self._aliases: dict[str, dict[str, str]] = {}
         self._locals: dict[str, dict[str, list[tuple[Expr, str]]]] = {}
@@ -257,25 +257,14 @@ class Knowledge(ABC):
                 values.append((value, function.facts.params[0].name if function.facts.params else ""))
         return _known(_merge(found, items), values)
 
-    def field_bindings(self, class_name: str) -> dict[str, list[tuple[FunctionEntry, Expr, str]]]:
-        """What the methods of a class assign to attributes of their instance: function, value, set | item | annotation."""
+    def field_bindings(self, class_name: str) -> FieldBindings:
+        """What the methods of a class assign to attributes of their instance."""
         known = self._bindings.get(class_name)
-        if known is not None:
-            return known
-        result: dict[str, list[tuple[FunctionEntry, Expr, str]]] = {}
-        self._bindings[class_name] = result
-        entry = self.project.classes.get(class_name)
-        short = class_name.rpartition(".")[2]
-        for method in entry.methods.values() if entry is not None else ():
-            function = self.project.functions[method]
-            me = function.facts.params[0].name if function.facts.params and function.kind != "staticmethod" else ""
-            for target, value, how in assigned(function.lowered.flow):
-                match target:
-                    case flow.Attr(base=flow.Name(id=base), name=name) if base == me:
-                        result.setdefault(name, []).append((function, value, how))
-                    case flow.Item(base=flow.Attr(base=flow.Name(id=base), name=name)) if base in (me, short):
-                        result.setdefault(name, []).append((function, value, "item"))
-        return result
+        if known is None:
+            entry = self.project.classes.get(class_name)
+            methods = [self.project.functions[each] for each in entry.methods.values()] if entry is not None else []
+            known = self._bindings[class_name] = FieldBindings(class_name, methods)
+        return known
 
     def records(self, module: Module) -> Records:
         """The dictionaries that stand for objects, in the package of a module; none where nothing has to do with graphs."""
@@ -381,8 +370,13 @@ class Knowledge(ABC):
         return tuple(names)
 
     def _is_added_to(self, name: str) -> bool:
-        """Whether anything puts something into a container of this name."""
+        """Whether anything puts something into a container of this name, or updates it in place."""
+        item = f"{name}[]"
         for entry in self.functions_with(name):
+            if entry.facts.assigns is not None:
+                if item in entry.facts.assigns:
+                    return True
+                continue
             for target, _, how in assigned(entry.lowered.flow):
                 if how == "item" and isinstance(target, flow.Item) and flow.last_name(target.base) == name:
                     return True
@@ -449,7 +443,7 @@ class Knowledge(ABC):
             nested = (f"{each}.{name}" for each in project.mro(class_name) if f"{each}.{name}" in project.classes)
             method = project.method(class_name, name)
             found = [method] if method is not None else []
-            if not exact and (method is None or is_abstract(project.functions[method])):
+            if not exact and (method is None or project.functions[method].facts.is_abstract):
                 found += [*project.overriders(class_name, name), *project.implementers(class_name, name)]
             known = self._members[key] = next(nested, None), tuple(dict.fromkeys(found))
         return known
@@ -614,7 +608,7 @@ class Knowledge(ABC):
                 entry.lowered.is_generator
                 or falls_through(body)
                 or any(returning(body))
-                or (entry.owner is not None and is_abstract(entry))
+                or (entry.owner is not None and entry.facts.is_abstract)
             )
         return known
 

@@ -1,0 +1,77 @@
+"""What the methods of a class assign to attributes of their instance; only methods that assign to one are lowered for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from graphlint import flow
+from graphlint.assignments import assigned
+from graphlint.flow import Expr
+from graphlint.project import FunctionEntry
+
+Binding: TypeAlias = tuple[FunctionEntry, Expr, str]
+"""Function, value, and how: set | item | annotation."""
+
+
+class FieldBindings(Mapping[str, Sequence[Binding]]):
+    """By attribute, in the order of the methods."""
+
+    def __init__(self, class_name: str, methods: Sequence[FunctionEntry]) -> None:
+        self._class = class_name.rpartition(".")[2]
+        self._found: dict[str, list[Binding]] = {}
+        self._told: dict[str, dict[str, list[Binding]]] = {}
+        """By method, what its flow says."""
+        self._methods: dict[str, list[FunctionEntry]] = {}
+        """By attribute, those that assign to it."""
+        for method in methods:
+            for name in self._attributes(method):
+                self._methods.setdefault(name, []).append(method)
+
+    def __getitem__(self, name: str) -> Sequence[Binding]:
+        known = self._found.get(name)
+        if known is None:
+            known = [binding for method in self._methods[name] for binding in self._in(method).get(name, ())]
+            self._found[name] = known
+        return known
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._methods
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._methods)
+
+    def __len__(self) -> int:
+        return len(self._methods)
+
+    def _attributes(self, method: FunctionEntry) -> Sequence[str]:
+        assigns = method.facts.assigns
+        if assigns is None:
+            return list(self._in(method))
+        me = _instance(method)
+        found: set[str] = set()
+        for each in assigns:
+            base, _, name = each.partition(".")
+            if name and base == me:
+                found.add(name.removesuffix("[]"))
+            elif base == self._class and name.endswith("[]"):
+                found.add(name[:-2])
+        return sorted(found)
+
+    def _in(self, method: FunctionEntry) -> Mapping[str, Sequence[Binding]]:
+        known = self._told.get(method.name)
+        if known is None:
+            known = self._told[method.name] = {}
+            me = _instance(method)
+            for target, value, how in assigned(method.lowered.flow):
+                match target:
+                    case flow.Attr(base=flow.Name(id=base), name=name) if base == me:
+                        known.setdefault(name, []).append((method, value, how))
+                    case flow.Item(base=flow.Attr(base=flow.Name(id=base), name=name)) if base in (me, self._class):
+                        known.setdefault(name, []).append((method, value, "item"))
+        return known
+
+
+def _instance(method: FunctionEntry) -> str:
+    """The name by which a method knows its instance."""
+    return method.facts.params[0].name if method.facts.params and method.kind != "staticmethod" else ""
