@@ -526,6 +526,10 @@ class Calling(Deferring):
                 self.emit(b.Either(missing, added, b.NOTHING, span))
             else:
                 self.touch("add", receiver.places, receiver.slot, span, args[-1])
+            several = name in ("extend", "update")
+            self.filled(
+                _base(expr.callee), receiver, args[-1].element if several else args[-1], "list", one=not several
+            )
             return union([receiver.element, args[-1]]) if name == "setdefault" else NOTHING_KNOWN
         if name in _VIEWS and (kinds or not args):
             return receiver._replace(items=None)

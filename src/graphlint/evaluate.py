@@ -295,6 +295,7 @@ class Evaluation(Expressions):
                 self.bind(star.target, value.element, star.span)
             self.run(star.body)
 
+        self.loosened(star.body)
         emptied = _emptied(star)
         self.emptied |= emptied
         self.loops.append(star.span)
@@ -307,6 +308,7 @@ class Evaluation(Expressions):
             self.emit(b.Repeat(node, other, value.places[:1], star.span, sole=len(value.places) == 1))
 
     def while_(self, star: flow.Star) -> None:
+        self.loosened(star.body)
         before = dict(self.env)
         certain = isinstance(star.test, flow.Lit) and bool(star.test.value)
 

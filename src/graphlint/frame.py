@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from graphlint import behavior as b
 from graphlint import flow
+from graphlint.assignments import assigned
 from graphlint.behavior import Node, Slot
 from graphlint.facts import MODULE
 from graphlint.flow import Expr
@@ -37,11 +38,15 @@ from graphlint.values import (
     Test,
     Type,
     Value,
+    any_of,
     asks_capture,
     flat,
     is_vague,
     store_place,
 )
+
+_MOST_ITEMS = 16
+"""Most items of a container that is filled one by one, to be told apart."""
 
 
 class Frame(ABC):
@@ -287,13 +292,49 @@ class Frame(ABC):
                 self.captured_reads.add(slot)
         return value
 
-    def filled(self, base: Expr, container: Value, item: Value) -> None:
-        """A local container that an item was put into is not empty any more, and holds what was put in."""
+    def filled(self, base: Expr, container: Value, item: Value, kind: str = "dict", *, one: bool = True) -> None:
+        """A local container that an item was put into is not empty any more, and holds what was put in.
+
+        Args:
+            base: the container's expression.
+            container: what it is so far.
+            item: what was put in, or any item of that.
+            kind: what it is if nothing says so.
+            one: whether it is one item at the end.
+        """
         if not isinstance(base, flow.Name) or base.id not in self.env or not self.emitting:
             return
-        kinds = [t for t in container.types if t.name in CONTAINERS] or [Type("dict")]
+        kinds = [t for t in container.types if t.name in CONTAINERS] or [Type(kind)]
         types = tuple(Type(t.name, tuple(dict.fromkeys((*t.items, *item.types)))[:WIDEST]) for t in kinds)
-        self.env[base.id] = container._replace(types=types, tags=container.tags - {"empty"}, items=None)
+        calls = tuple(dict.fromkeys((*container.calls, *item.calls)))[:WIDEST]
+        result = container._replace(types=types, tags=container.tags - {"empty"}, items=None, calls=calls)
+        if container.places and all(place[0].startswith("@") and len(place) == 1 for place in container.places):
+            result = self._holding(result, container, item, one=one and kind == "list")
+        self.env[base.id] = result
+
+    def _holding(self, result: Value, container: Value, item: Value, *, one: bool) -> Value:
+        """A container made here, with what it is known to hold: its items in order, or any of them."""
+        if one and container.items is not None and not self.loops and len(container.items) < _MOST_ITEMS:
+            return result._replace(items=(*container.items, item))
+        is_made = not item.items and all(len(place) == 1 and place[0].startswith("@") for place in item.places)
+        if is_made or ("empty" not in container.tags and container.each is None):
+            return result._replace(each=None)  # any is an element of its own
+        each = item if container.each in (None, NOTHING_KNOWN) else any_of([container.each, item])
+        if each is not None:
+            self.many.update(place[0] for place in all_of(each) if len(place) == 1 and place[0][0] == "@")
+        return result._replace(each=each)
+
+    def loosened(self, body: flow.Flow) -> None:
+        """Local containers that a loop fills may hold something when it comes round again."""
+        unfilled = {name for name, value in self.env.items() if "empty" in value.tags or value.items is not None}
+        for target, _, how in assigned(body) if unfilled else ():
+            if how == "item" and isinstance(target, flow.Item) and isinstance(target.base, flow.Name):
+                name = target.base.id
+                if name in unfilled and self.env[name].places and self.env[name].places[0][0].startswith("@"):
+                    unfilled.discard(name)
+                    held = self.env[name]
+                    each = NOTHING_KNOWN if "empty" in held.tags else None
+                    self.env[name] = held._replace(tags=held.tags - {"empty"}, items=None, each=each)
 
     @staticmethod
     def part(value: Value, index: int, span: Span) -> Value:

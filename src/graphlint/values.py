@@ -236,9 +236,21 @@ def union(values: tuple[Value, ...] | list[Value]) -> Value:
         slot=slots.pop() if len(slots) == 1 else None,
         fields=attributes,
         exact=exact,
+        each=any_of([value.each for value in objects if "empty" not in value.tags]),
         reads=reads,
         fresh=fresh,
     )
+
+
+def any_of(items: Sequence[Value | None]) -> Value | None:
+    """Any item of one of several containers, of which items are known; None where that is only an element of their places."""
+    known = [value for value in items if value is not None and value != NOTHING_KNOWN]
+    if len(known) < len(items) and any(value is None for value in items):
+        return None
+    distinct = [value for i, value in enumerate(known) if value not in known[:i]]
+    if len(distinct) > 1 and any(value.items is not None for value in distinct):
+        return None
+    return union(distinct) if distinct else None
 
 
 CONSTANTS = frozenset(("none", "true", "false"))
