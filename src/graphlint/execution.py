@@ -27,7 +27,7 @@ from graphlint.values import ELEMENT, WIDEST, Place, Test, negated
 
 MAX_DEPTH = 14
 """Most calls in each other."""
-MAX_STEPS = 30_000
+MAX_STEPS = 12_000
 """Most nodes visited in one run, counted for each configuration; a run that needs more is cut and says so."""
 MAX_CONFIGURATIONS = 24
 """Most configurations kept at one point."""
