@@ -35,8 +35,6 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
     """Handlers that take a refusal to do something in a capture, and go on."""
     best: dict[tuple[str, Span], Suspect] = {}
     for root in analysis.behaviors.all():
-        if "|" in root.key:
-            continue
         for node in root.nodes:
             if isinstance(node, b.Guarded) and node.handlers:
                 for suspect in _in_try(analysis, root, node):

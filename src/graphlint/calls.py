@@ -231,6 +231,8 @@ class Calling(Deferring):
     ) -> Value:
         """A call: what a vocabulary says of it, then what its body does, then what its name says."""
         span = expr.span
+        if any(bound.at is not None for bound in callee.calls):  # it is in tuples, of which nobody has taken it
+            callee = callee._replace(calls=tuple(bound for bound in callee.calls if bound.at is None))
         names = self.names_of(callee)
         if self.vocabulary.decorated(names):
             functions = args[0].calls if args else ()  # without one, these are options: its result decorates
@@ -248,7 +250,7 @@ class Calling(Deferring):
             return self.construct(callee.symbol.name, args, keywords, expr)
         if any(t.name == "ref" for t in callee.types):  # a weak reference, called for what it refers to
             return callee.each or Value(callee.places, tuple(item for t in callee.types for item in t.items))
-        if len(callee.types) > 1 and all(t.name == "type" and t.items for t in callee.types):
+        if callee.types and all(t.name == "type" and t.items for t in callee.types):
             return self.construct_one([t.items[0].name for t in callee.types], args, keywords, expr)
         if callee.types and (called := self.instance_call(callee)):
             return self.call_functions(called, args, tuple(keywords.items()), span, external)

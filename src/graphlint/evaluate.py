@@ -337,11 +337,12 @@ class Evaluation(Expressions):
             self.env = _join(dict(before), after)
             if handler.name:
                 self.env[handler.name] = NOTHING_KNOWN
-            named = handler.types.items if isinstance(handler.types, flow.Group) else (handler.types,)
-            types = tuple(self.exception(each) for each in named if each is not None)
+            named = self.caught(handler.types)
+            types = tuple(map(self.exception, named))
             misses |= not _MISSES.isdisjoint(types)
             node = self.block(handler.body)
-            handlers.append(b.Handler(self.catches_all(handler.types), node, types, handler.span))
+            everything = handler.types is None or any(map(self.catches_all, named))
+            handlers.append(b.Handler(everything, node, types, handler.span))
             if falls_through(handler.body):
                 ends.append(self.env)
         self.env = ends[0] if ends else after
@@ -351,6 +352,16 @@ class Evaluation(Expressions):
         final = self.block(body.final)
         lookups = tuple(dict.fromkeys(looked)) if misses else ()
         self.emit(b.Guarded(main, tuple(handlers), other, final, body.span, lookups))
+
+    def caught(self, types: Expr | None) -> tuple[Expr, ...]:
+        """The classes that a handler names, if by way of a tuple that the module has a name for."""
+        symbol = self.project.lookup(self.module, types.id) if isinstance(types, flow.Name) else None
+        if symbol is not None and symbol.kind == "variable":
+            module, _, name = symbol.name.rpartition(".")
+            values = [bind.value for bind in self.project.modules[module].variables.get(name, ())]
+            if len(values) == 1 and isinstance(values[0], flow.Group):
+                return values[0].items
+        return types.items if isinstance(types, flow.Group) else (types,) if types is not None else ()
 
     @staticmethod
     def catches_all(types: Expr | None) -> bool:

@@ -40,6 +40,7 @@ from graphlint.values import (
     Value,
     any_of,
     asks_capture,
+    at_position,
     flat,
     is_vague,
     store_place,
@@ -348,7 +349,8 @@ class Frame(ABC):
         kept = tuple((*place, str(index)) for place in value.places if ELEMENT in place)
         places = kept or ((f"@{span.start}.{index}",),)
         slot = value.slot if kept else None  # of a table of tuples, the item is found through the table
-        return Value(places, types, slot=slot, tags=tags, reads=reads, fresh=value.fresh)
+        calls = at_position(value.calls, index)
+        return Value(places, types, calls=calls, slot=slot, tags=tags, reads=reads, fresh=value.fresh)
 
     def made_of(self, values: Sequence[Value], result: Value) -> Value:
         """A result with what went into it."""

@@ -29,7 +29,7 @@ from graphlint.behavior import Behavior, Slot
 from graphlint.bindings import FieldBindings
 from graphlint.facts import MODULE
 from graphlint.flow import Expr
-from graphlint.project import FunctionEntry, Module, Project
+from graphlint.project import ClassEntry, FunctionEntry, Module, Project
 from graphlint.rebasing import kept_bound
 from graphlint.records import Records
 from graphlint.sieve import identifiers
@@ -237,7 +237,10 @@ class Knowledge(ABC):
             attribute = entry.attributes.get(name)
             if attribute is not None:
                 if attribute.annotation is not None:
-                    found += self.project.annotation(entry.module, attribute.annotation)
+                    declared = self.project.annotation(entry.module, attribute.annotation)
+                    found += declared
+                    if is_record(entry) and any(t.name.rpartition(".")[2] == "Callable" for t in declared):
+                        values += [(each, "") for each in self._given_to_record(entry, name)]
                 if attribute.value is not None:
                     value = self.at_module(entry.module)(attribute.value)
                     found += value.types
@@ -256,6 +259,21 @@ class Knowledge(ABC):
                     found += value.types
                 values.append((value, function.facts.params[0].name if function.facts.params else ""))
         return _known(_merge(found, items), values)
+
+    def _given_to_record(self, entry: ClassEntry, field_name: str) -> Iterator[Value]:
+        """What the project's calls of a dataclass or a NamedTuple give one of its fields."""
+        short = entry.name.rpartition(".")[2]
+        names = self.record_fields(entry.name)
+        callers = self.functions_with(short)
+        for caller in callers if len(callers) <= _MOST_CALLERS and field_name in names else ():
+            for call in caller.calls:
+                if flow.last_name(call.callee) != short or any(
+                    isinstance(a, flow.Op) and a.op == "*" for a in call.args
+                ):
+                    continue
+                given = {**dict(zip(names, call.args, strict=False)), **dict(call.keywords)}.get(field_name)
+                if given is not None:
+                    yield self.reader(caller)(given)
 
     def field_bindings(self, class_name: str) -> FieldBindings:
         """What the methods of a class assign to attributes of their instance."""
@@ -530,7 +548,7 @@ class Knowledge(ABC):
 
     def _later_bindings(self, module: Module, name: str) -> Iterator[tuple[FunctionEntry, Expr, str]]:
         """What functions of a module give a variable of it, or put into it."""
-        for function in self.functions_with(name):
+        for function in self._with_nested(name):
             if function.module is not module or function.facts.qualname == MODULE:
                 continue
             for target, value, how in assigned(function.lowered.flow):
@@ -539,6 +557,16 @@ class Knowledge(ABC):
                         yield function, value, how
                     case flow.Item(base=flow.Name(id=target_name)) if target_name == name and how == "item":
                         yield function, value, how
+
+    def _with_nested(self, word: str) -> Iterator[FunctionEntry]:
+        """Functions whose text has an identifier, and those that they define and that have it, too."""
+        for function in self.functions_with(word):
+            yield function
+            for facts in function.lowered.nested if function.parent is None else ():
+                if word in facts.words:
+                    name = f"{function.module.name}.{facts.qualname}"
+                    entry = FunctionEntry(name, function.module, facts, function.name)
+                    yield self.project.functions.setdefault(name, entry)
 
     def return_value(self, name: str) -> Value:
         """What a function returns, over its own parameters, by all of its return statements."""
@@ -632,7 +660,11 @@ class Knowledge(ABC):
                     value = self.reader(caller)(argument)
                     found += value.types
                     values.append((value, ""))
-            values += [(Value(calls=(Bound(each, None),)), "") for each in self._decorated_by(function, name)]
+            for decorated in self._decorated_by(function, name):
+                if decorated in self.project.classes:
+                    found.append(Type("type", (Type(decorated),)))
+                else:
+                    values.append((Value(calls=(Bound(decorated, None),)), ""))
             known = self._known[key] = _known(_merge(found, []), values)
         finally:
             self._busy.discard(key)
@@ -640,18 +672,28 @@ class Knowledge(ABC):
         return known
 
     def _decorated_by(self, function: FunctionEntry, param: str) -> Iterator[str]:
-        """Functions that a decorator is given as its first parameter: itself, or what `@decorator(...)` makes."""
-        first = next((p.name for p in function.facts.params if p.kind == "positional"), None)
+        """Functions and classes that a decorator is given as its first parameter: itself, or what `@decorator(...)` makes."""
+        positional = [p.name for p in function.facts.params if p.kind == "positional"]
         maker = self.project.functions[function.parent] if function.parent is not None else function
-        if first != param or maker.facts.qualname == MODULE or maker.owner is not None:
+        if function is maker and maker.kind in ("method", "classmethod"):
+            positional = positional[1:]
+        if positional[:1] != [param] or maker.facts.qualname == MODULE:
             return
         if maker is not function and not self._gives(maker, function.facts.name.partition("@")[0]):
             return
         for entry, decorator in self._decorators_named.get(maker.facts.name.partition("@")[0], ()):
             callee = decorator.callee if isinstance(decorator, flow.Call) else decorator
-            dotted = self.project.dotted(entry.module, callee) if (callee is decorator) is (maker is function) else None
-            if dotted is not None and self.project.resolve(dotted).name == maker.name:
+            if (callee is decorator) is (maker is function) and self._names(entry.module, callee, maker):
                 yield entry.name
+
+    def _names(self, module: Module, callee: Expr, function: FunctionEntry) -> bool:
+        """Whether an expression at a module's own level names a function, or a method of an object that the module has."""
+        dotted = self.project.dotted(module, callee)
+        if dotted is not None and self.project.resolve(dotted).name == function.name:
+            return True
+        if function.owner is None or not isinstance(callee, flow.Attr):
+            return False
+        return any(bound.function == function.name for bound in self.at_module(module)(callee).calls)
 
     @staticmethod
     def _gives(maker: FunctionEntry, name: str) -> bool:
@@ -660,10 +702,10 @@ class Knowledge(ABC):
         return any(isinstance(value, flow.Name) and value.id == name for value in given)
 
     @cached_property
-    def _decorators_named(self) -> Mapping[str, Sequence[tuple[FunctionEntry, Expr]]]:
-        """Decorated functions and their decorators, by the last word of these."""
-        found: dict[str, list[tuple[FunctionEntry, Expr]]] = {}
-        for entry in self.project.functions.values():
+    def _decorators_named(self) -> Mapping[str, Sequence[tuple[FunctionEntry | ClassEntry, Expr]]]:
+        """Decorated functions and classes, and their decorators, by the last word of these."""
+        found: dict[str, list[tuple[FunctionEntry | ClassEntry, Expr]]] = {}
+        for entry in (*self.project.functions.values(), *self.project.classes.values()):
             for decorator in entry.facts.decorators:
                 callee = decorator.callee if isinstance(decorator, flow.Call) else decorator
                 found.setdefault(flow.last_name(callee), []).append((entry, decorator))
@@ -768,13 +810,24 @@ def _merge(found: Sequence[Type], items: Sequence[Type]) -> tuple[Type, ...]:
 
 def _known(types: tuple[Type, ...], values: Sequence[tuple[Value, str]]) -> Known:
     """What values have in common. Each comes with the name by which its function knows the instance, or none."""
-    bounds = [(bound, me) for value, me in values for bound in value.calls or _items_calls(value)]
+    bounds = [(bound, me) for value, me in values for bound in value.calls or _held_calls(value)]
     calls = tuple(dict.fromkeys(kept_bound(bound, me) for bound, me in bounds))[:WIDEST]
     symbols = {None if value.places else value.symbol for value, _ in values}
     symbol = symbols.pop() if len(symbols) == 1 and not types and not calls else None
     return Known(types, calls, symbol)
 
 
-def _items_calls(value: Value) -> tuple[Bound, ...]:
-    """Functions that a display holds."""
-    return value.element.calls if any(t.name in CONTAINERS for t in value.types) else ()
+def _held_calls(value: Value) -> tuple[Bound, ...]:
+    """Functions that a display holds, in its items or in the tuples that these are."""
+    if not any(t.name in CONTAINERS for t in value.types):
+        return ()
+    if value.element.calls:
+        return value.element.calls
+    inner = value.items if value.items is not None else (value.each,) if value.each is not None else ()
+    return tuple(
+        bound._replace(at=at)
+        for item in inner
+        if any(t.name == "tuple" for t in item.types)
+        for at, part in enumerate(item.items or ())
+        for bound in part.calls
+    )

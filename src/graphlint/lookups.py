@@ -23,6 +23,7 @@ from graphlint.values import (
     Test,
     Type,
     Value,
+    at_position,
     flat,
     literal_value,
     negated,
@@ -280,7 +281,10 @@ class Lookups(Frame):
             for t in base.types:
                 if t.name == "tuple" and 0 <= index.value < len(t.items) and t.items[index.value] != UNKNOWN:
                     places = tuple((*place, ELEMENT) for place in base.places)
-                    return Value(places, (t.items[index.value],), slot=base.slot)
+                    calls = at_position(base.calls, index.value)
+                    return Value(places, (t.items[index.value],), calls=calls, slot=base.slot)
+            if any(bound.at is not None for bound in base.calls):
+                return base.element._replace(calls=at_position(base.calls, index.value))
         if base.symbol is not None and not base.places:
             return Value(symbol=base.symbol)  # Generic[T]
         return base.element

@@ -149,6 +149,13 @@ class Bound(NamedTuple):
     keywords: tuple[tuple[str, Value], ...] = ()
     outside: bool = False
     """A decorator has it run outside of the capture."""
+    at: int | None = None
+    """Where it stands in the tuples that are what is meant."""
+
+
+def at_position(calls: Sequence[Bound], index: int) -> tuple[Bound, ...]:
+    """Functions at one place of the tuples that hold them."""
+    return tuple(bound._replace(at=None) for bound in calls if bound.at == index)
 
 
 _NO_FIELDS: Mapping[str, Value] = MappingProxyType({})
@@ -236,10 +243,21 @@ def union(values: tuple[Value, ...] | list[Value]) -> Value:
         slot=slots.pop() if len(slots) == 1 else None,
         fields=attributes,
         exact=exact,
+        items=_merged(objects),
         each=any_of([value.each for value in objects if "empty" not in value.tags]),
         reads=reads,
         fresh=fresh,
     )
+
+
+def _merged(values: Sequence[Value]) -> tuple[Value, ...] | None:
+    """Items of one of several tuples of one length."""
+    items = [value.items for value in values]
+    if not items or any(each is None or len(each) != len(items[0] or ()) for each in items):
+        return None
+    if not all(any(t.name == "tuple" for t in value.types) for value in values):
+        return None
+    return tuple(union(column) for column in zip(*(each or () for each in items), strict=True))
 
 
 def any_of(items: Sequence[Value | None]) -> Value | None:
@@ -248,9 +266,10 @@ def any_of(items: Sequence[Value | None]) -> Value | None:
     if len(known) < len(items) and any(value is None for value in items):
         return None
     distinct = [value for i, value in enumerate(known) if value not in known[:i]]
-    if len(distinct) > 1 and any(value.items is not None for value in distinct):
+    found = union(distinct) if distinct else None
+    if found is not None and found.items is None and any(value.items is not None for value in distinct):
         return None
-    return union(distinct) if distinct else None
+    return found
 
 
 CONSTANTS = frozenset(("none", "true", "false"))
