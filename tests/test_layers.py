@@ -17,11 +17,11 @@ RULES = ROOT / "rules"
 
 LAYERS = """
     source words mentions namesake sharing stand_ins targets | syntax edits flow effects values | comments findings
-    declarations behavior learned | facts automaton vocabulary | rule operators | project | rebasing | sieve
-    execution dependence assignments | records bindings | knowledge | frame | lookups | deferred | calls | expressions |
-    evaluate slices | candidates | summaries provenance | engines keeping ownership readers teardowns stores
-    combinations platforms | descents growth registries | typestate requests | pools | registry suppress | cpp
-    codemod | config native | files | report writing | check | explain fixing listing owners | regressions |
+    declarations behavior learned | facts automaton vocabulary | rule operators | project | rebasing | sieve execution
+    dependence assignments | records bindings conditions | knowledge emptying | frame | lookups | deferred | calls |
+    expressions | evaluate slices | candidates | summaries provenance | engines keeping ownership readers teardowns
+    stores combinations platforms | absence descents growth registries | typestate requests | pools | registry suppress
+    | cpp codemod | config native | files | report writing | check | explain fixing listing owners | regressions |
     validation | cli codemod_command | __main__
 """
 RANK = {name: rank for rank, layer in enumerate(LAYERS.split("|")) for name in layer.split()}

@@ -5,7 +5,7 @@ A suspect's values:
     place       the attribute that holds the graphs, as the message names it
     root        the teardown, as the message names it
     reason      why it does not reach them, as the message says it
-    gate        what keeps the release from running: `platform`, `name` or `flag`; absent where nothing calls one
+    gate        what keeps the release from running: `platform`, `name`, `flag` or `part`; absent where nothing calls one
     release     statements that release the graphs, one a line; absent where nothing is known that would, or where the
                 teardown is not the place for it
     name        for a gate by name: what it asks for
@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING
 
 from graphlint import behavior as b
 from graphlint import flow
+from graphlint.absence import can_lack
 from graphlint.behavior import Behavior
+from graphlint.conditions import THERE, Asked, conditions, names_in
 from graphlint.edits import Applicability, Fix
 from graphlint.effects import Effect
 from graphlint.execution import Branch, Event
@@ -197,7 +199,48 @@ def _judge(
         at = _test_span(function, branch.frame.span)
         reason = f"it asks `{attribute}`, which nothing ever sets"
         return _suspect(analysis, reaching[0].root, holding, function, at, reason, reaching, gate="flag")
+    branch = _test_of_another(analysis, class_name, holding, reaching)
+    if branch is not None:
+        function = analysis.project.functions[branch.frame.function]
+        at = _test_span(function, branch.frame.span)
+        where = "not " * (not branch.taken)
+        reason = (
+            f"it releases them only where `{where}{function.module.source.text(at)}`, and they can be there without it"
+        )
+        return _suspect(analysis, reaching[0].root, holding, function, at, reason, reaching, gate="part")
     return None
+
+
+def _test_of_another(analysis: Analysis, class_name: str, holding: Holding, reaching: Sequence[Death]) -> Branch | None:
+    """A branch that every death is behind, and that asks for another part of the object, which can be missing."""
+    first, *others = reaching
+    family = analysis.project.mro(class_name)
+    for branch in first.site.event.branches:
+        function = analysis.project.functions[branch.frame.function]
+        own = ((f"${first.root.behavior.receiver}",),)
+        if function.owner not in family or branch.frame.receiver != own:
+            continue
+        test = _test(function, branch.frame.span)
+        if test is None or not all(_same(branch, each) for each in others):
+            continue
+        for each in _attributes_there(analysis, function, Asked(test, branch.taken)):
+            if each != holding.name and each not in holding.repeats:
+                if can_lack(analysis, class_name, holding, each):
+                    return branch
+    return None
+
+
+def _attributes_there(analysis: Analysis, function: FunctionEntry, test: Asked) -> Iterator[str]:
+    """Attributes of the object of a method that have to be there for a test, by themselves or by a variable."""
+    me = function.facts.params[0].name if function.facts.params else ""
+    names = {name: name for name in attributes_in(test.expr, me)}
+    for name in names_in(test.expr) - names.keys():
+        places = analysis.behaviors.typed(function, flow.Name(name, test.expr.span)).places
+        if len(places) == 1 and len(places[0]) == 2 and places[0][0] == f"${me}":
+            names[name] = places[0][1]
+    for each in conditions(test, function.module.source):
+        if each.is_one and each.values == THERE and each.subject in names:
+            yield names[each.subject]
 
 
 def _is_owned(

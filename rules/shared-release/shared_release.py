@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING
 
 from graphlint import behavior as b
 from graphlint import flow
+from graphlint.absence import is_never_none
 from graphlint.descents import NotPartedError, descent, described
 from graphlint.edits import Applicability, Fix
 from graphlint.effects import Effect
 from graphlint.engines import Repetition, releasing_frame, repeated
 from graphlint.execution import Event, Frame, atoms
 from graphlint.findings import Precision, Severity, Step, Suspect
+from graphlint.project import FunctionEntry
+from graphlint.readers import keeps_items
 from graphlint.summaries import Analysis, Site
 from graphlint.typestate import place_text, step
 from graphlint.values import ELEMENT, Place
@@ -62,6 +65,10 @@ def _per_engine(analysis: Analysis) -> Iterator[Suspect]:
             for site in analysis.sites(root):
                 event = site.event
                 if not _is_wide(analysis, site) or releasing_frame(event) != 0 or _is_last_user(analysis, site):
+                    continue
+                if event.node.slot is not None and keeps_items(analysis, function.owner, event.node.slot):
+                    continue  # what is given up is a reference
+                if not _is_of_all(analysis, function, repetition, event):
                     continue
                 if not _others_live(analysis, repetition, root.function, event):
                     continue
@@ -128,11 +135,24 @@ def _is_wide(analysis: Analysis, site: Site) -> bool:
     if isinstance(node, b.Happens) and node.effect is Effect.WS_RELEASE and node.scope == "process":
         return True
     if isinstance(node, b.Touches) and node.how == "pop":
-        return False  # one entry, chosen by its key
+        if not _is_until_empty(analysis, site):
+            return False  # one entry, chosen by its key
     if isinstance(node, b.Touches) and all(ELEMENT in place for place in site.places):
         shared = [place for place in site.places if place[0].startswith(_SHARED)]
         return any(_runs_over(analysis, loop, place) for loop in site.event.loops for place in shared)
     return any(place[0].startswith(_SHARED) for place in site.places)
+
+
+def _is_until_empty(analysis: Analysis, site: Site) -> bool:
+    """Whether entries are taken out of a table for as long as there are any: `while table: table.popitem()`."""
+    event = site.event
+    if not event.loops or not any(("atom", "true", place) in event.guards for place in site.places):
+        return False
+    loop = event.loops[-1]
+    return any(
+        isinstance(each, flow.Star) and each.span == loop.span and each.iterable is None
+        for each in flow.statements(analysis.project.functions[loop.function].lowered.flow)
+    )
 
 
 def _runs_over(analysis: Analysis, loop: Frame, place: Place) -> bool:
@@ -162,6 +182,31 @@ def _is_last_user(analysis: Analysis, site: Site) -> bool:
             if kind == "true" and place[0].startswith("$") and _is_flag(analysis, site.event, place):
                 return True
     return False
+
+
+def _is_of_all(analysis: Analysis, function: FunctionEntry, repetition: Repetition, event: Event) -> bool:
+    """Whether what is released if nobody is named, `release(owner=None)`, is: no name is given, there and where it is run."""
+    if any(is_never_none(analysis, function, place) for place in _missing(event)):
+        return False
+    if not any(len(place) == 1 and place[0].startswith("$") for place in _missing(event)):
+        return True
+    caller = analysis.project.functions[repetition.root]
+    return any(
+        not any(is_never_none(analysis, caller, place) for place in _missing(site.event))
+        for site in analysis.sites(analysis.effectful[repetition.root])
+        if site.event.node is event.node
+    )
+
+
+def _missing(event: Event) -> Iterator[Place]:
+    """Places that have to be None for something to happen."""
+    waiting = list(event.guards)
+    while waiting:
+        match waiting.pop():
+            case ("atom", "none", place) if place:
+                yield place
+            case ("and", *inner):
+                waiting += inner
 
 
 def _is_flag(analysis: Analysis, event: Event, place: Place) -> bool:

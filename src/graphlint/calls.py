@@ -51,6 +51,10 @@ _FRESH_METHODS = frozenset(("new_empty", "new_zeros", "new_ones", "new_full", "n
 _TO_HOST = frozenset(("cpu", "data_ptr", "dim", "element_size", "is_contiguous", "item", "nelement", "numel", "numpy", "pin_memory",
                       "size", "storage_offset", "stride", "tolist"))  # fmt: skip
 """Methods of a tensor that give no device memory."""
+_OPERATIONS = frozenset(("torch", "torch.fft", "torch.linalg", "torch.nn.functional", "torch.special"))
+"""Modules whose functions give new device memory, where they are given some."""
+_ASKING = ("allclose", "equal", "is_", "numel", "result_type", "save")
+"""Beginnings of the names of those that do not."""
 _ON_DEVICE = frozenset(("is_available", "is_initialized", "is_cuda", "is_cuda_alike"))
 _RUNNERS = frozenset(("map", "imap", "imap_unordered", "starmap", "to_thread"))
 """Methods of executors and event loops that run a function with arguments, and that one waits for.
@@ -386,6 +390,8 @@ class Calling(Deferring):
         if isinstance(expr.callee, flow.Attr) and receiver.fresh and name not in _TO_HOST:
             tags = result.tags | receiver.tags & {"tensor"}
             return result._replace(fresh=receiver.fresh, tags=tags, types=receiver.types)
+        if result.fresh and symbol.rpartition(".")[0] in _OPERATIONS and not name.startswith(_ASKING):
+            return result._replace(tags=result.tags | {"tensor"}, types=(Type(TENSOR),))
         return result if result.fresh and result.fresh[0].by_name else result._replace(fresh=())
 
     def filled_by_operator(self, value: Value, span: Span) -> None:
@@ -515,7 +521,9 @@ class Calling(Deferring):
             self.touch("clear", receiver.places, receiver.slot, span, held=receiver.types)
             return Value(tags=frozenset(("none",)))
         if name in _TAKERS and (kinds or receiver.slot is not None):
-            self.touch("pop", receiver.places, receiver.slot, span, held=receiver.types)
+            base, key = _base(expr.callee), expr.args[0] if expr.args else None
+            whole = key is not None and (flow.dotted_text(base), flow.dotted_text(key)) in self.emptied
+            self.touch("clear" if whole else "pop", receiver.places, receiver.slot, span, held=receiver.types)
             if name == "popitem":
                 return Value(items=(NOTHING_KNOWN, receiver.element))
             return receiver.element
@@ -736,6 +744,8 @@ class Calling(Deferring):
         if kept and "pool" in value.tags and function.memo == "function":
             slot = (f"mod:{bound.function}", MEMO)
             value = value._replace(places=(slot,), slot=slot)
+        elif kept and function.memo == "function" and (slot := (f"mod:{bound.function}", MEMO)) in self.all.slots:
+            value = value._replace(slot=slot)
         if value.fresh:
             value = value._replace(fresh=() if kept else tuple(self.passed_on(origin, span) for origin in value.fresh))
         declared = self.project.annotation(function.module, function.facts.returns)

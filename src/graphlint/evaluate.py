@@ -13,6 +13,7 @@ from graphlint import flow
 from graphlint.assignments import falls_through
 from graphlint.behavior import Behavior, Node
 from graphlint.effects import Effect
+from graphlint.emptying import emptying
 from graphlint.expressions import Expressions
 from graphlint.facts import MODULE
 from graphlint.flow import Expr, Flow
@@ -38,6 +39,7 @@ from graphlint.values import (
     Value,
     flat,
     implies_capture,
+    negated,
     union,
 )
 from graphlint.vocabulary import Vocabulary
@@ -288,6 +290,21 @@ class Evaluation(Expressions):
             kept = value.slot is not None and len(value.places) == 1  # somebody may have emptied it
             self.emit(b.Either(("atom", "true", value.places[0]), each, b.NOTHING, star.span) if kept else each)
             return
+        found = emptying(star, self.entry.lowered.flow, self.all.local_bindings(self.entry)) if self.emitting else None
+        pair = (found.table, found.key) if found is not None else None
+        if found is None or not found.tests:
+            self.rounds(star, value, pair)
+            return
+        tests = tuple(self.test(each.expr) if each.truth else negated(self.test(each.expr)) for each in found.tests)
+        before = dict(self.env)
+        whole = self.nodes(lambda: self.rounds(star, value, pair))
+        self.env = before
+        some = self.nodes(lambda: self.rounds(star, value, None))
+        if whole != b.NOTHING or some != b.NOTHING:
+            self.emit(b.Either(tests[0] if len(tests) == 1 else ("and", *tests), whole, some, star.span))
+
+    def rounds(self, star: flow.Star, value: Value, emptied: tuple[str, str] | None) -> None:
+        """A loop over any items; `emptied`: the table that every one is taken out of, and the variable with the key."""
         before = dict(self.env)
 
         def body() -> None:
@@ -296,12 +313,11 @@ class Evaluation(Expressions):
             self.run(star.body)
 
         self.loosened(star.body)
-        emptied = _emptied(star)
-        self.emptied |= emptied
+        self.emptied |= {emptied} if emptied is not None else set()
         self.loops.append(star.span)
         node = self.nodes(body)
         self.loops.pop()
-        self.emptied -= emptied
+        self.emptied -= {emptied} if emptied is not None else set()
         self.env = _join(before, self.env)
         other = self.block(star.other)
         if node != b.NOTHING or other != b.NOTHING:
@@ -616,24 +632,3 @@ def _join(one: dict[str, Value], other: dict[str, Value]) -> dict[str, Value]:
         else:
             result[name] = one.get(name) or other[name]
     return result
-
-
-def _emptied(star: flow.Star) -> set[tuple[str, str]]:
-    """The container whose keys a loop runs over, to take each of them out, and the loop's variable."""
-    keys = star.iterable
-    if (
-        not isinstance(keys, flow.Call)
-        or flow.last_name(keys) not in ("list", "tuple", "sorted")
-        or len(keys.args) != 1
-    ):
-        return set()
-    table = keys.args[0]
-    if isinstance(table, flow.Call) and isinstance(table.callee, flow.Attr) and table.callee.name == "keys":
-        table = table.callee.base
-    items = star.body.items if isinstance(star.body, flow.Seq) else (star.body,)
-    for item in items:
-        if isinstance(item, flow.Drop) and isinstance(item.target, flow.Item) and star.target is not None:
-            pair = (flow.dotted_text(item.target.base), flow.dotted_text(item.target.key))
-            if "" not in pair and pair == (flow.dotted_text(table), flow.dotted_text(star.target)):
-                return {pair}
-    return set()

@@ -108,6 +108,12 @@ CAPTURED: Atom = ("capturing", ())
 DEVICE: Atom = ("device", ())
 _NONE: frozenset[Fact] = frozenset()
 _LEAVES = ("return", "break", "continue")
+_ANSWERS = {
+    "!none": {"none": True, "true": False},
+    "!true": {"none": False, "true": True},
+    "!false": {"none": False, "true": False},
+}
+"""What questions about the constants that stand for arguments have for answers."""
 _CONSTANT = frozenset(("device", "dtype", "type", "index"))
 """Attributes of tensors that are the same for all that a model works on."""
 LEFT: Place = ("<left>",)
@@ -645,12 +651,7 @@ class Execution:
                     yes, no = self._ask(CAPTURED, configs, learn=True)
                     return (yes, no) if root[0] == "!capturing" else (no, yes)
                 if root[0].startswith("!") and len(root) == 1:
-                    truth = {
-                        "!none": {"none": True, "true": False},
-                        "!true": {"none": False, "true": True},
-                        "!false": {"none": False, "true": False},
-                    }
-                    known = truth.get(root[0], {}).get(kind)
+                    known = _ANSWERS.get(root[0], {}).get(kind)
                     if known is not None:
                         return (configs, []) if known else ([], configs)
                     return configs, configs
@@ -732,12 +733,19 @@ def visit(
                 walk(node.then if truth else node.other, scope, guards, branches, loops)
             case b.Either(test=test):
                 positive = _rebased(test, scope)
+                if (truth := _decided(test, scope)) is not None:  # by a constant that the caller gives
+                    walk(node.then if truth else node.other, scope, guards, branches, loops)
+                    return
                 frame = scope.frame(node.span)
                 walk(node.then, scope, (*guards, positive), (*branches, Branch(frame, taken=True)), loops)
                 walk(node.other, scope, (*guards, negated(positive)), (*branches, Branch(frame, taken=False)), loops)
             case b.Order(items=items):
                 for item in items:
                     walk(item, scope, guards, branches, loops)
+                    if isinstance(item, b.Either) and (truth := _decided(item.test, scope)) is not None:
+                        if not passes(item.then if truth else item.other):
+                            return
+                        continue
                     guards = (*guards, *implied(item, scope))
                     if isinstance(item, b.Either) and passes(item.then) != passes(item.other):
                         branches = (*branches, Branch(scope.frame(item.span), taken=passes(item.then)))
@@ -827,6 +835,23 @@ def _rebased(test: Test, scope: _Scope) -> Test:
         case ("not" | "and" | "or" as op, *inner):
             return (op, *(_rebased(each, scope) for each in inner))
     return test
+
+
+def _decided(test: Test, scope: _Scope) -> bool | None:
+    """The answer to a question about a constant that a caller gives as an argument."""
+    match test:
+        case ("not", inner):
+            answer = _decided(inner, scope)
+            return not answer if answer is not None else None
+        case ("and" | "or" as op, *inner):
+            answers = [_decided(each, scope) for each in inner]
+            if (op == "or") in answers:
+                return op == "or"
+            return op == "and" if None not in answers else None
+        case ("atom", kind, (root,)) if root[0] == "$" and not scope.is_root:
+            places = scope.rebase(((root,),))
+            return _ANSWERS.get(places[0][0], {}).get(kind) if len(places) == 1 and len(places[0]) == 1 else None
+    return None
 
 
 def atoms(test: Test) -> Iterator[tuple[str, Place]]:

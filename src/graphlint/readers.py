@@ -9,16 +9,17 @@ A captured kernel holds addresses, so nothing in the code names what a replay re
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
 from graphlint import behavior as b
 from graphlint import flow
+from graphlint.assignments import is_record
 from graphlint.behavior import Behavior, Slot
 from graphlint.effects import Effect
 from graphlint.summaries import Analysis, Site
-from graphlint.values import ELEMENT, GRAPH, Place
+from graphlint.values import ELEMENT, GRAPH, MEMO, Place
 
 _RELEASES = (Effect.WS_RELEASE, Effect.KV_RELEASE, Effect.COMM_DESTROY)
 
@@ -128,6 +129,10 @@ def _memories(analysis: Analysis, release: Site, deaths: Sequence[Site]) -> Iter
     pairs = [(death, owner) for death in deaths for owner in owners(analysis, death)]
     if node.how in ("write", "drop") and any(_shares(analysis, owner, node.slot) for _, owner in pairs):
         return  # the owner of the graphs holds on to it
+    if (node.how in ("clear", "pop") or node.slot[1] == MEMO) and any(
+        keeps_items(analysis, owner, node.slot) for _, owner in pairs
+    ):
+        return
     for death, owner in pairs:
         evidence = _relation(analysis, owner, node, release, death)
         if evidence is None:
@@ -179,11 +184,27 @@ def _relation(analysis: Analysis, owner: str, release: b.Touches, site: Site, de
 
 
 def reads(analysis: Analysis, owner: str) -> frozenset[Slot]:
-    """What the captured code of a class or a module reads."""
-    found: set[Slot] = set()
-    for each in analysis.project.mro(owner):
-        found |= analysis.captured_reads.get(each, frozenset())
-    return frozenset(found)
+    """What the captured code of a class or a module reads; of a record of graphs, that of whoever keeps such records."""
+    family = analysis.project.mro(owner)
+    found = _read_by(analysis, family)
+    return found or _read_by(analysis, {keeper for each in family for keeper in _keeping(analysis).get(each, ())})
+
+
+def _read_by(analysis: Analysis, owners: Iterable[str]) -> frozenset[Slot]:
+    return frozenset[Slot]().union(*(analysis.captured_reads.get(each, ()) for each in owners))
+
+
+def _keeping(analysis: Analysis) -> Mapping[str, frozenset[str]]:
+    """By class, the classes and modules that capture and put objects of it into their attributes or variables."""
+    key = "keeping", ""
+    if key not in analysis.known:
+        found: dict[str, set[str]] = {}
+        for (owner, _), notes in list(analysis.behaviors.slots.items()):
+            for name in notes.types if owner in analysis.captured_reads else ():
+                found.setdefault(name, set()).add(owner)
+        analysis.known[key] = {name: frozenset(owners) for name, owners in found.items()}
+    result: Mapping[str, frozenset[str]] = analysis.known[key]
+    return result
 
 
 def _shares(analysis: Analysis, owner: str, slot: Slot) -> bool:
@@ -209,6 +230,49 @@ def _sources(analysis: Analysis, owner: str) -> frozenset[Slot]:
         found |= new
         waiting += new
     return frozenset(found)
+
+
+def keeps_items(analysis: Analysis, owner: str, slot: Slot) -> bool:
+    """Whether objects of a class hold on to the items of a table that they have from it, so that its end frees none of these.
+
+    They do in an attribute that the constructor gives such an item, in a table of their own, and in records of graphs.
+    """
+    key = "kept items", owner
+    if key not in analysis.known:
+        found: set[Slot] = set()
+        for each in (*analysis.project.mro(owner), *_records(analysis, owner)):
+            entry = analysis.project.classes.get(each)
+            for name in {*analysis.behaviors.field_bindings(each), *entry.attributes} if entry is not None else ():
+                notes = analysis.behaviors.slots.get((each, name))
+                if notes is not None and notes.sources and _lasts(analysis, each, name):
+                    found |= notes.sources
+        analysis.known[key] = frozenset(found)
+    return slot in analysis.known[key]
+
+
+def _records(analysis: Analysis, owner: str) -> Iterator[str]:
+    """Records of graphs that the attributes of a class hold."""
+    for each in sorted(_attribute_classes(analysis, owner)):
+        if each in analysis.project.classes and "graph" in analysis.owns(each):
+            if is_record(analysis.project.classes[each]):
+                yield each
+
+
+def _lasts(analysis: Analysis, owner: str, name: str) -> bool:
+    """Whether an attribute keeps each item that it is given: it is given one alone, or has a table for them."""
+    bound = [each for each in analysis.behaviors.field_bindings(owner).get(name, ()) if each[2] != "annotation"]
+    if any(how == "item" for _, _, how in bound):
+        return True
+    if analysis.is_container((owner, name)):
+        return False  # it may be the table itself
+    return all(
+        function.facts.name in ("__init__", "__post_init__")
+        and not any(
+            isinstance(each, flow.Star) and each.span.contains(value.span)
+            for each in flow.statements(function.lowered.flow)
+        )
+        for function, value, _ in bound
+    )
 
 
 def holds_class(analysis: Analysis, holder: str, owned: str) -> bool:

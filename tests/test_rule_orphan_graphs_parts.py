@@ -1,0 +1,130 @@
+"""A teardown that asks for one part of its object before it releases another, where the one can be missing."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from graphlint import check, registry
+from graphlint.config import Settings
+
+HEAD = """
+import torch
+
+
+class Graphs:
+    def __init__(self, net):
+        self.net = net
+        self.by_size = {}
+
+    def record(self):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.net(1)
+        self.by_size[1] = graph
+
+    def release(self):
+        for graph in self.by_size.values():
+            graph.reset()
+        self.by_size.clear()
+
+
+class Recorded(Graphs):
+    def __init__(self, net):
+        super().__init__(net)
+        self.record()
+
+"""
+STOP = """
+    def stop(self):
+        if self.text is None:
+            return
+        self.text.release()
+        if self.image is not None:
+            self.image.release()
+"""
+EACH = """
+    def stop(self):
+        if self.text is not None:
+            self.text.release()
+        if self.image is not None:
+            self.image.release()
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def reported(init: str, stop: str, params: str = "self, net, role, text=None") -> list[str]:
+    body = f"def __init__({params}):\n" + textwrap.indent(textwrap.dedent(init).strip("\n"), "    ") + "\n"
+    text = HEAD + "class Worker:\n" + textwrap.indent(body, "    ") + stop
+    text = text.lstrip("\n")
+    Path("m.py").write_text(text)
+    findings = check.check(["."], Settings(), registry.select(("orphan-graphs",))).findings
+    return [text.encode()[slice(*each.span)].decode() for each in findings]
+
+
+ROLES = """
+    self.text = None
+    self.image = None
+    if role != "image":
+        self.text = Recorded(net)
+    if role != "text":
+        self.image = Recorded(net)
+"""
+
+
+@pytest.mark.parametrize(
+    "init",
+    [
+        ROLES,
+        "self.text = Recorded(net) if role in ('text', 'both') else None\nself.image = Recorded(net)",
+        "self.text = text\nself.image = Graphs(net)\nself.image.record()",
+        "self.image = Recorded(net)\nif role == 'image':\n    self.text = None\n    return\nself.text = Recorded(net)",
+        "self.text = None\nself.image = Recorded(net)\nif role in ('text', 'both'):\n    self.text = Recorded(net)",
+    ],
+)
+def test_a_part_that_can_be_missing(init: str) -> None:
+    assert reported(init, STOP) == ["self.text is None"]
+    assert reported(init, EACH) == []
+
+
+@pytest.mark.parametrize(
+    "stop",
+    [
+        "if self.text is not None:\n    self.text.release()\n    self.image.release()",
+        "if not self.text:\n    return\nself.image.release()\nself.text.release()",
+        "text = self.text\nif text is None:\n    return\ntext.release()\nself.image.release()",
+        "if self.text is None or self.image is None:\n    return\nself.text.release()\nself.image.release()",
+    ],
+)
+def test_other_ways_to_ask(stop: str) -> None:
+    method = "\n    def stop(self):\n" + textwrap.indent(stop, "        ") + "\n"
+    assert len(set(reported(ROLES, method))) == 1
+
+
+@pytest.mark.parametrize(
+    "init",
+    [
+        "self.text = Recorded(net)\nself.image = Recorded(net)",  # it is missing after the first call alone
+        "self.text = self.image = None\nif role:\n    self.text = Recorded(net)\n    self.image = Recorded(net)",
+        "self.text = self.image = None\nif role:\n    self.text = Recorded(net)\nif role and text:\n    self.image = Recorded(net)",
+        "self.text = None\nif role in ('a', 'b'):\n    self.text = Recorded(net)\nself.image = Recorded(net) if role == 'a' else None",
+        "self.text = Recorded(net) if role else None\nself.image = Recorded(net) if self.text is not None else None",
+        "self.text = Recorded(net) if role else None\nself.image = Graphs(net)\nif self.text:\n    self.image.record()",
+        "self.text = text\nself.image = Recorded(text)",
+        "self.text = Recorded(net) if role else None\nself.image = Graphs(net)",  # nothing is said of when it records
+        "self.text = self.image = None\nif role > 1:\n    self.text = Recorded(net)\nif role > 2:\n    self.image = Recorded(net)",
+    ],
+)
+def test_a_part_that_is_there_whenever_the_other_is(init: str) -> None:
+    assert reported(init, STOP) == []
+
+
+def test_another_way_down_that_does_not_ask() -> None:
+    rest = "\n    def close(self):\n        self.stop()\n        self.image = None\n"
+    assert reported(ROLES, STOP + rest) == []

@@ -1,0 +1,246 @@
+"""A table of the process: which releases of it are releases of all that is in it, and which free what others read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphlint import check, registry
+from graphlint.config import Settings
+
+PROGRAM = """
+import functools
+from typing import NamedTuple, Optional
+
+import torch
+
+
+class Spaces:
+    def __init__(self):
+        self.by_owner = {{}}
+
+    def get(self, owner, n):
+        key = (owner, n)
+        if key not in self.by_owner:
+            assert not torch.cuda.is_current_stream_capturing()
+            self.by_owner[key] = {made}
+        return self.by_owner[key]
+
+    def drop(self, owner=None, force=False):
+        {drop}
+
+
+spaces = Spaces()
+
+
+class Runner:
+    def __init__(self, net, name: str, {param}):
+        self.net = net
+        self.name = name
+        self.group = {group}
+        {init}
+        self.step()
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.out = self.step()
+
+    def step(self):
+        return self.net(spaces.get(self.name, 4))
+
+    def release(self):
+        self.graph.reset()
+        {call}
+
+
+class Server:
+    def __init__(self, nets):
+        self.runners = [Runner(net, str(i)) for i, net in enumerate(nets)]
+
+    def trim(self):
+        for runner in self.runners:
+            if runner.idle():
+                runner.release()
+"""
+ALL = "spaces.drop()"
+OWN = "spaces.drop(self.name)"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def reported(
+    drop: str,
+    call: str,
+    *,
+    param: str = "group=None",
+    group: str = "group",
+    init: str = "pass",
+    made: str = 'torch.empty(n, device="cuda")',
+) -> list[str]:
+    text = PROGRAM.format(drop=drop, call=call, param=param, group=group, init=init, made=made).lstrip("\n")
+    Path("m.py").write_text(text)
+    findings = check.check(["."], Settings(), registry.select(("shared-release",))).findings
+    return [text.encode()[slice(*each.span)].decode() for each in findings]
+
+
+def lines(*each: str) -> str:
+    return "\n        ".join(each)
+
+
+@pytest.mark.parametrize(
+    "drop",
+    [
+        lines(
+            "keys = list(self.by_owner) if owner is None else [k for k in self.by_owner if k[0] == owner]",
+            "for key in keys:",
+            "    self.by_owner.pop(key, None)",
+        ),
+        lines(
+            "if owner is None:",
+            "    keys = list(self.by_owner)",
+            "else:",
+            "    keys = [k for k in self.by_owner if k[0] == owner]",
+            "for key in keys:",
+            "    del self.by_owner[key]",
+        ),
+        lines(
+            "for key in list(self.by_owner):",
+            "    if owner is None or key[0] == owner:",
+            "        del self.by_owner[key]",
+        ),
+        lines(
+            "for key, space in list(self.by_owner.items()):",
+            "    if owner is not None and key[0] != owner:",
+            "        continue",
+            "    self.by_owner.pop(key)",
+        ),
+        lines(
+            "for key in [k for k in self.by_owner if owner is None or k[0] == owner]:",
+            "    self.by_owner.pop(key)",
+        ),
+        lines(
+            "if owner is not None:",
+            "    for key in [k for k in self.by_owner if k[0] == owner]:",
+            "        del self.by_owner[key]",
+            "    return",
+            "self.by_owner.clear()",
+        ),
+        lines(
+            "if owner is None:",
+            "    self.by_owner = {}",
+            "else:",
+            "    self.by_owner.pop((owner, 4), None)",
+        ),
+    ],
+)
+def test_a_release_of_all_by_default(drop: str) -> None:
+    assert reported(drop, ALL) == [ALL]
+    assert reported(drop, OWN) == []
+    assert reported(drop, "spaces.drop(owner=None)") == ["spaces.drop(owner=None)"]
+    assert reported(drop, "spaces.drop(self.group)") == ["spaces.drop(self.group)"]  # nobody is given a group
+    assert reported(drop, "spaces.drop(self.group)", group="'group'") == []
+
+
+@pytest.mark.parametrize(
+    ("drop", "expected"),
+    [
+        (
+            "for key in list(self.by_owner):\n            if key[0] == owner:\n                del self.by_owner[key]",
+            [],
+        ),
+        (
+            "for key in list(self.by_owner):\n            if force or key[0] == owner:\n                del self.by_owner[key]",
+            [],
+        ),
+        ("while self.by_owner:\n            self.by_owner.popitem()", [ALL]),
+        ("if self.by_owner:\n            self.by_owner.popitem()", []),
+    ],
+)
+def test_other_ways_to_empty(drop: str, expected: list[str]) -> None:
+    assert reported(drop, ALL) == expected
+
+
+@pytest.mark.parametrize(
+    ("init", "expected"),
+    [
+        ("pass", [ALL]),
+        ("self.space = spaces.get(name, 4)", []),
+        ("self.mine = {}\n        self.mine[4] = spaces.get(name, 4)", []),
+        ("for n in (1, 4):\n            self.space = spaces.get(name, n)", [ALL]),
+        ("self.spaces = spaces.by_owner", [ALL]),
+    ],
+)
+def test_who_has_a_reference_of_its_own_loses_nothing(init: str, expected: list[str]) -> None:
+    assert reported("self.by_owner.clear()", ALL, init=init) == expected
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        ('torch.outer(torch.arange(n, device="cuda"), torch.ones(n, device="cuda")).cos()', [ALL]),
+        ('torch.nn.functional.pad(torch.ones(n, device="cuda"), (0, 1))', [ALL]),
+        ('torch.numel(torch.ones(n, device="cuda"))', []),
+    ],
+)
+def test_what_torch_computes_is_memory(made: str, expected: list[str]) -> None:
+    assert reported("self.by_owner.clear()", ALL, made=made) == expected
+
+
+MEMO = """
+import functools
+from typing import NamedTuple
+
+import torch
+
+
+@functools.lru_cache(maxsize=None)
+def table(n, device):
+    return torch.arange(n, device=device)
+
+
+class Entry(NamedTuple):
+    graph: torch.cuda.CUDAGraph
+    {field}: torch.Tensor
+
+
+class Runner:
+    def __init__(self, net):
+        self.net = net
+        self.entries = {{}}
+
+    def capture(self, n):
+        {before}
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            out = self.net({read})
+        self.entries[n] = Entry(graph, {field})
+
+    def release(self):
+        for entry in self.entries.values():
+            entry.graph.reset()
+        self.entries.clear()
+        table.cache_clear()
+
+
+class Server:
+    def __init__(self, nets):
+        self.runners = [Runner(net) for net in nets]
+
+    def trim(self):
+        for runner in self.runners:
+            if runner.idle():
+                runner.release()
+"""
+
+
+def test_a_memo_whose_results_the_records_of_graphs_keep() -> None:
+    def found(**parts: str) -> int:
+        Path("m.py").write_text(MEMO.format(**parts).lstrip("\n"))
+        return len(check.check(["."], Settings(), registry.select(("shared-release",))).findings)
+
+    assert found(before="pass", read='table(n, "cuda")', field="out") == 1
+    assert found(before='rows = table(n, "cuda")', read="rows", field="rows") == 0
+    assert found(before='rows = table(n, "cuda")', read="rows", field="out") == 1
