@@ -244,3 +244,33 @@ def test_a_memo_whose_results_the_records_of_graphs_keep() -> None:
     assert found(before="pass", read='table(n, "cuda")', field="out") == 1
     assert found(before='rows = table(n, "cuda")', read="rows", field="rows") == 0
     assert found(before='rows = table(n, "cuda")', read="rows", field="out") == 1
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "while _graphs:\n        _, graph = _graphs.popitem()\n        graph.reset()",
+        "for n in list(_graphs):\n        _graphs.pop(n).reset()",
+        "for n in sorted(_graphs):\n        _graphs[n].reset()\n        del _graphs[n]",
+    ],
+)
+def test_a_loop_that_ends_one_graph_after_the_other(loop: str) -> None:
+    text = f"""
+import torch
+
+_graphs = {{}}
+
+
+def record(net, sizes):
+    for n in sizes:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            net(n)
+        _graphs[n] = graph
+
+
+def finalize():
+    {loop}
+"""
+    Path("m.py").write_text(text.lstrip("\n"))
+    assert check.check(["."], Settings(), registry.select(("shared-release",))).findings == ()

@@ -84,6 +84,7 @@ def _per_graph(analysis: Analysis) -> Iterator[Suspect]:
             if (
                 not _is_wide(analysis, site)
                 or _is_item(site)
+                or _goes_by_items(site)
                 or loop is None
                 or releasing_frame(site.event) not in (0, None)
             ):
@@ -103,6 +104,12 @@ def _own_loop(event: Event) -> Frame | None:
 def _is_item(site: Site) -> bool:
     """Whether one graph of those in a shared table dies, which is no release of them all."""
     return site.effect is Effect.GRAPH_DEATH and all(ELEMENT in place for place in site.places)
+
+
+def _goes_by_items(site: Site) -> bool:
+    """Whether each round of a loop takes one item out of a table."""
+    node = site.event.node
+    return isinstance(node, b.Touches) and (node.how == "pop" or (node.how == "clear" and node.key is not None))
 
 
 def _is_one_of_many(site: Site) -> bool:

@@ -62,7 +62,7 @@ class Touches(NamedTuple):
     fresh: tuple[Origin, ...] = ()
     """Allocations of device memory that the new value is, or holds."""
     key: Value | None = None
-    """Under which an item is put into a container."""
+    """Under which an item is put into a container; of one that is emptied: it is one item after the other."""
 
 
 class Calls(NamedTuple):

@@ -523,7 +523,8 @@ class Calling(Deferring):
         if name in _TAKERS and (kinds or receiver.slot is not None):
             base, key = _base(expr.callee), expr.args[0] if expr.args else None
             whole = key is not None and (flow.dotted_text(base), flow.dotted_text(key)) in self.emptied
-            self.touch("clear" if whole else "pop", receiver.places, receiver.slot, span, held=receiver.types)
+            gone = NOTHING_KNOWN if whole else None
+            self.touch("clear" if whole else "pop", receiver.places, receiver.slot, span, held=receiver.types, key=gone)
             if name == "popitem":
                 return Value(items=(NOTHING_KNOWN, receiver.element))
             return receiver.element

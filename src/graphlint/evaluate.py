@@ -480,7 +480,8 @@ class Evaluation(Expressions):
                     self.touch("drop", entry.places, entry.slot, span, held=entry.types)
                     return
                 how = "clear" if (flow.dotted_text(base), flow.dotted_text(key)) in self.emptied else "pop"
-                self.touch(how, held.places, held.slot, span, held=held.types)
+                gone = NOTHING_KNOWN if how == "clear" else None
+                self.touch(how, held.places, held.slot, span, held=held.types, key=gone)
                 if how == "pop":
                     element = held.element
                     self.destroyed(element.types, element.places, span)
