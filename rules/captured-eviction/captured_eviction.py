@@ -352,7 +352,7 @@ def _memo(analysis: Analysis, runs: Runs, store: Store, *, captures: bool) -> Su
         return None  # what refuses to make an entry in a capture gives out those that were made before
     text = entry.module.source.text(bound)
     is_chosen = "(" in text and not text.endswith("()")  # a bound that nobody chose is wide: 128 entries
-    precision = Precision.HIGH if captured else Precision.MEDIUM if captures or is_chosen else Precision.LOW
+    precision = Precision.HIGH if captured else Precision.MEDIUM if is_chosen else Precision.LOW
     kept = Step(entry.module.source.path, store.span, Effect.WS_ALLOC.value, "device memory is kept")
     return _memo_suspect(entry, bound, kept, precision, Severity.NOTE if captures and not captured else None)
 

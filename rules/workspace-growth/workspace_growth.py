@@ -206,9 +206,10 @@ def _severity(growth: Growth, *, captures: bool) -> Severity | None:
         return None  # a caller's, by its name
     if growth.has_floor or growth.is_set_up or growth.is_of_capture or growth.is_by_identity or not growth.is_allocated:
         return Severity.NOTE
-    if growth.carries_on:
+    is_read = growth.is_read and growth.is_too_small
+    if growth.carries_on and not is_read:
         return Severity.NOTE
-    if captures and not growth.knows_captures and not (growth.is_read and growth.is_too_small):
+    if captures and not growth.knows_captures and not is_read:
         return Severity.NOTE
     return None
 
@@ -231,6 +232,7 @@ def _precision(analysis: Analysis, growth: Growth, *, captures: bool) -> Precisi
     if any(map(names.is_uncaptured, about)):
         return Precision.LOW
     shown = growth.knows_captures or (growth.by_size and (growth.is_shared or named))
+    shown = shown or (growth.is_captured and (growth.is_of_size or growth.is_by_note))
     return Precision.MEDIUM if shown or not captures else Precision.LOW
 
 

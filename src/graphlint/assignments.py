@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from graphlint import flow
 from graphlint.flow import Expr, Flow
 from graphlint.project import ClassEntry, FunctionEntry
-from graphlint.targets import KEEPERS
+from graphlint.targets import KEEPERS, REGISTERING
 from graphlint.values import CONTAINERS
 
 
@@ -23,6 +23,25 @@ def assigned(body: Flow) -> Iterator[tuple[Expr, Expr, str]]:
             match statement.value:
                 case flow.Call(callee=flow.Attr(base=base, name=name), args=args) if name in KEEPERS and args:
                     yield flow.Item(base, args[0], statement.span), args[-1], "item"
+                case flow.Call() as call if (given := given_by_name(call)) is not None:
+                    owner, name, value = given
+                    yield flow.Attr(owner, name, statement.span), value, "set"
+
+
+def given_by_name(call: flow.Call) -> tuple[Expr, str, Expr] | None:
+    """The object, the attribute and the value of a call that sets an attribute by its name: `setattr(x, "name", value)`."""
+    keywords = dict(call.keywords)
+    match call:
+        case flow.Call(callee=flow.Name(id="setattr"), args=(owner, flow.Lit(value=str(name)), value)):
+            return owner, name, value
+        case flow.Call(callee=flow.Attr(name="__setattr__"), args=(owner, flow.Lit(value=str(name)), value)):
+            return owner, name, value
+        case flow.Call(callee=flow.Attr(base=owner, name=setter), args=args) if setter in REGISTERING:
+            named = [*args, *(keywords[each] for each in ("name", "tensor", "param") if each in keywords)]
+            match named:
+                case [flow.Lit(value=str(name)), value, *_]:
+                    return owner, name, value
+    return None
 
 
 def _pairs(target: Expr, value: Expr) -> Iterator[tuple[Expr, Expr, str]]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from graphlint import behavior as b
 from graphlint import flow
+from graphlint.assignments import given_by_name
 from graphlint.behavior import Behavior
 from graphlint.deferred import Deferring
 from graphlint.effects import Effect
@@ -15,7 +16,7 @@ from graphlint.knowledge import HELD
 from graphlint.project import FunctionEntry
 from graphlint.rebasing import passed, rebased, rebased_element
 from graphlint.source import Span
-from graphlint.targets import KEEPERS
+from graphlint.targets import KEEPERS, REGISTERING
 from graphlint.values import (
     CAPTURING,
     CONSTANTS,
@@ -64,9 +65,7 @@ What is only submitted runs at some time, in no order with what stands behind it
 _MODULE_LISTS = frozenset(("ModuleList", "ModuleDict", "Sequential"))
 """Modules of torch that are lists and dictionaries of modules."""
 _MEMOS = frozenset(("functools.lru_cache", "functools.cache"))
-_NAMING = frozenset(
-    ("partial", "finalize", "import_module", "ref", "WeakMethod", "register_buffer", "register_parameter")
-)
+_NAMING = frozenset(("partial", "finalize", "import_module", "ref", "WeakMethod", "__setattr__", *REGISTERING))
 """Functions that are known when an attribute gives them, too."""
 _COMPILING = frozenset(("is_compiling", "is_dynamo_compiling", "is_exporting"))
 
@@ -122,7 +121,7 @@ class Calling(Deferring):
                     slot = (f"mod:{bound.function}", MEMO)
                     self.touch("drop", (slot,), slot, expr.span)
                 return NOTHING_KNOWN
-            if name not in _NAMING or not args:
+            if name not in _NAMING or not (args or expr.keywords):
                 return None
         elif name in self.env:
             return None
@@ -133,20 +132,24 @@ class Calling(Deferring):
                     return self.attribute(self.value(base), literal, expr.span)
                 self.unresolved.append((name, expr.span))
                 return NOTHING_KNOWN
-            case "register_buffer" | "register_parameter", (key, new, *_) if isinstance(expr.callee, flow.Attr):
-                owner, literal = self.value(expr.callee.base), self.value(key).literal
-                if literal is None or not any(t.name in self.project.classes for t in owner.types):
+            case word, _ if word in REGISTERING:
+                given = given_by_name(expr)
+                owner = self.value(given[0]) if given is not None else NOTHING_KNOWN
+                if given is None or not any(t.name in self.project.classes for t in owner.types):
                     return None
-                value = self.value(new)
-                held = self.attribute(owner, literal, expr.span, quiet=True)
-                self.touch("write", held.places, (owner.types[0].name, literal), expr.span, value, held.types)
+                if self.project.method(owner.types[0].name, word) is not None:
+                    return None  # not torch's
+                value = self.value(given[2])
+                held = self.attribute(owner, given[1], expr.span, quiet=True)
+                slot = held.slot or (owner.types[0].name, given[1])
+                self.touch("write", held.places, slot, expr.span, value, held.types)
                 return NOTHING_KNOWN
             case "vars", (base,):
                 return self.namespace(self.value(base), expr.span)
             case "hasattr", (base, key):
                 literal = self.value(key).literal
                 return Value(test=self.has(self.value(base), literal, expr.span))
-            case "setattr", (base, key, new):
+            case "setattr" | "__setattr__", (base, key, new):
                 owner, literal, value = self.value(base), self.value(key).literal, self.value(new)
                 if literal is not None:
                     held = self.attribute(owner, literal, expr.span, quiet=True)
@@ -278,6 +281,8 @@ class Calling(Deferring):
             found = self.container_method(receiver, name, args, expr)
             if found is not None:
                 return found
+            if name == "_replace" and not args and receiver.types and receiver.types[0].name in self.project.classes:
+                return self.construct(receiver.types[0].name, (), keywords, expr)
             if name in _FRESH_METHODS:
                 return self.tensor((*args, receiver), keywords, span)
         if name in self.vocabulary.names.capturing:
@@ -353,6 +358,11 @@ class Calling(Deferring):
         subject = ""
         if isinstance(expr.callee, flow.Attr):
             subject = last_word(expr.callee.base) or (receiver.slot[1] if receiver.slot else "")
+        if (
+            name == "set_" and receiver.places and args and args[0].fresh and isinstance(expr.args[0], flow.Call)
+        ):  # other storage under the same name
+            self.touch("write", receiver.places, receiver.slot, expr.span, args[0], receiver.types)
+            return receiver
         if name == "resize_" and receiver.places:  # the storage moves where it grows
             self.emit(
                 b.Happens(Effect.WS_REPLACE, receiver.places, receiver.slot, expr.span, self.label(expr), "instance")
@@ -380,6 +390,8 @@ class Calling(Deferring):
         for key, value in fields.items():
             self.aliases[(f"@{expr.span.start}", key)] = value.places
         symbol = callee.symbol.name if callee.symbol is not None else ""
+        if symbol == "dataclasses.replace" and args and args[0].types and args[0].types[0].name in self.project.classes:
+            return self.construct(args[0].types[0].name, (), keywords, expr)
         if symbol == "torch.device" and args:
             return self.made_of(
                 args, Value(((f"@{expr.span.start}",),), (Type("torch.device"),), literal=args[0].literal)
@@ -392,7 +404,14 @@ class Calling(Deferring):
             return result._replace(fresh=receiver.fresh, tags=tags, types=receiver.types)
         if result.fresh and symbol.rpartition(".")[0] in _OPERATIONS and not name.startswith(_ASKING):
             return result._replace(tags=result.tags | {"tensor"}, types=(Type(TENSOR),))
+        if self.is_on_host(receiver) and (name == "cuda" or (name == "to" and _names_device(args, keywords))):
+            return self.tensor((), {}, expr.span)
         return result if result.fresh and result.fresh[0].by_name else result._replace(fresh=())
+
+    def is_on_host(self, value: Value) -> bool:
+        """Whether a value is a tensor that was made here, and not on the device."""
+        local = bool(value.places) and all(len(place) == 1 and place[0][0] == "@" for place in value.places)
+        return local and self.is_tensor(value) and not value.fresh
 
     def filled_by_operator(self, value: Value, span: Span) -> None:
         """A container of tensors that an operator is handed, and that nothing else fills: the operator does."""
@@ -529,7 +548,9 @@ class Calling(Deferring):
                 return Value(items=(NOTHING_KNOWN, receiver.element))
             return receiver.element
         if name in KEEPERS and args and (kinds or receiver.slot is not None or name in ("append", "setdefault")):
-            if name == "setdefault":
+            if name == "update" and isinstance(expr.args[-1], flow.Group) and expr.args[-1].kind == "dict":
+                self.updated(receiver, expr.args[-1], args[-1], span)
+            elif name == "setdefault":
                 missing = negated(self.compare("in", (receiver,), span))
                 added = self.nodes(
                     lambda: self.touch("add", receiver.places, receiver.slot, span, args[-1], key=args[0])
@@ -553,6 +574,13 @@ class Calling(Deferring):
                 return None
             return receiver.element
         return NOTHING_KNOWN if kinds else None
+
+    def updated(self, container: Value, display: flow.Group, items: Value, span: Span) -> None:
+        """A dictionary that takes in the items of a display."""
+        for key in display.keys[:1]:
+            self.touch(
+                "add", container.places, container.slot, span, items.element, key=self.value(key) if key else None
+            )
 
     def construct(self, name: str, args: Sequence[Value], keywords: Mapping[str, Value], expr: flow.Call) -> Value:
         """An instance of a class of the project."""
@@ -763,6 +791,14 @@ def _captured(value: Value) -> Value:
         return value
     items = tuple(map(_captured, value.items)) if value.items is not None else None
     return value._replace(tags=value.tags | {"captured"}, items=items)
+
+
+def _names_device(args: Sequence[Value], keywords: Mapping[str, Value]) -> bool:
+    """Whether `to` is told a device, as far as that shows, and not a type alone."""
+    if "device" in keywords:
+        return True
+    dtype = bool(args) and args[0].symbol is not None and args[0].symbol.name.startswith("torch.")
+    return bool(args) and not dtype and (args[0].literal or "").partition(":")[0] != "cpu"
 
 
 def _base(expr: Expr) -> Expr:

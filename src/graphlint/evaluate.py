@@ -287,7 +287,8 @@ class Evaluation(Expressions):
                 bodies.append(self.nodes(once))
             other = self.block(star.other)
             each = b.Each(tuple(bodies), other, star.span)
-            kept = value.slot is not None and len(value.places) == 1  # somebody may have emptied it
+            constant = bool(known) and all(item.literal is not None for item in known)
+            kept = value.slot is not None and len(value.places) == 1 and not constant  # somebody may have emptied it
             self.emit(b.Either(("atom", "true", value.places[0]), each, b.NOTHING, star.span) if kept else each)
             return
         found = emptying(star, self.entry.lowered.flow, self.all.local_bindings(self.entry)) if self.emitting else None
@@ -394,6 +395,11 @@ class Evaluation(Expressions):
             for each in added:
                 self.touch("add", before.places, before.slot, bind.span, self.value(each))
             return
+        if not bind.op and (kept := _kept_or(bind)) is not None:
+            test, new, when = kept
+            then, other = (new, flow.NOTHING) if when else (flow.NOTHING, new)
+            self.branch(self.test(test), then, other, bind.value.span)
+            return
         value = self.value(bind.value)
         if bind.op:
             before = self.value(bind.target)
@@ -402,6 +408,8 @@ class Evaluation(Expressions):
                 self.env[bind.target.id] = Value(((f"@{bind.span.start}",),), before.types)
             elif bind.op == "+" and isinstance(bind.value, flow.Group) and bind.value.items:
                 self.touch("add", before.places, before.slot, bind.span, value.element)
+            elif bind.op == "|" and isinstance(bind.value, flow.Group) and bind.value.kind == "dict":
+                self.updated(before, bind.value, value, bind.span)
             else:
                 self.emit(b.Touches(how, before.places, before.slot, bind.span))
             return
@@ -427,6 +435,8 @@ class Evaluation(Expressions):
                 elif not value.places and value.symbol is None:
                     value = value._replace(places=((f"@{span.start}",),))
                 self.env[name] = value
+            case flow.Attr(base=base, name="data") if self.is_tensor(owner := self.value(base)) and owner.places:
+                self.touch("write", owner.places, owner.slot, span, value, owner.types)
             case flow.Attr(base=base, name=name):
                 owner = self.value(base)
                 setters = [each for t in owner.types if (each := self.project.setter(t.name, name)) is not None]
@@ -616,6 +626,18 @@ def _added_to(target: Expr, value: Expr) -> tuple[Expr, ...]:
         case flow.Op(op="+", operands=(first, flow.Group(items=others))) if name and flow.dotted_text(first) == name:
             return others
     return ()
+
+
+def _kept_or(bind: flow.Bind) -> tuple[Expr, flow.Bind, bool] | None:
+    """`x = x if test else new`: the test, the assignment that remains, and whether it is made where the test holds."""
+    name = flow.dotted_text(bind.target)
+    match bind.value:
+        case flow.Choice(test=test, then=then, other=other) if name and "." in name:
+            if flow.dotted_text(then) == name:
+                return test, bind._replace(value=other), False
+            if flow.dotted_text(other) == name:
+                return test, bind._replace(value=then), True
+    return None
 
 
 def _asks_capture(tests: Sequence[Test]) -> bool:

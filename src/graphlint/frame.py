@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from graphlint import behavior as b
 from graphlint import flow
-from graphlint.assignments import assigned
+from graphlint.assignments import assigned, starts_empty
 from graphlint.behavior import Node, Slot
-from graphlint.facts import MODULE
+from graphlint.facts import MODULE, Param
 from graphlint.flow import Expr
 from graphlint.knowledge import HELD, Around, Knowledge
 from graphlint.project import FunctionEntry, Module
@@ -110,6 +110,10 @@ class Frame(ABC):
         """Value of an expression; calls in it are emitted."""
 
     @abstractmethod
+    def of_symbol(self, symbol: Symbol) -> Value:
+        """What a name of a module means."""
+
+    @abstractmethod
     def call_functions(
         self,
         bounds: tuple[Bound, ...],
@@ -155,11 +159,31 @@ class Frame(ABC):
             calls: tuple[Bound, ...] = ()
             if not declared and param.kind == "positional" and (param.annotation is None or called):
                 declared, calls, _ = self.all.parameter(entry, param.name)
+            if (shared := self.shared_default(param)) is not None:
+                self.env[param.name] = shared
+                continue
             if not declared and isinstance(param.default, flow.Lit) and type(param.default.value) in (bool, int, str):
                 declared = (Type(type(param.default.value).__name__),)
             named = {t.name for t in declared} <= {"str", "bool"} and declared
             tags = frozenset[str]() if named else self.vocabulary.names.is_stream(param.name)
             self.env[param.name] = Value(place, declared, calls=calls, tags=tags)
+
+    def shared_default(self, param: Param) -> Value | None:
+        """What a parameter is that nobody gives an argument for: a variable of a module, or an object that is made once."""
+        match param.default:
+            case flow.Name(id=name):
+                symbol = self.project.lookup(self.module, name)
+                symbol = self.project.resolve(symbol.name) if symbol is not None and symbol.kind == "import" else symbol
+                if symbol is None or symbol.kind != "variable" or self.all.is_given(self.entry, param.name):
+                    return None
+                return self.of_symbol(symbol)
+            case flow.Group(items=()) | flow.Call(args=()) as made if starts_empty(made):
+                if self.all.is_given(self.entry, param.name):
+                    return None
+                slot = (f"cell:{self.entry.name}", param.name)
+                value = self.all.at_module(self.module)(made)
+                return value._replace(places=(slot,), slot=slot, tags=value.tags - {"empty"})
+        return None
 
     def emit(self, node: Node) -> None:
         if self.emitting:
@@ -287,7 +311,11 @@ class Frame(ABC):
             root = value.places[0][0]
             if root[0] == "$" and root != self.me:
                 self.captured_params.add(root[1:])
-        if self.emitting and slot is not None and (slot[0] in self.project.classes or slot[0].startswith("mod:")):
+        if (
+            self.emitting
+            and slot is not None
+            and (slot[0] in self.project.classes or slot[0].startswith(("mod:", "cell:")))
+        ):
             self.reads.add(slot)
             if self.in_capture:
                 self.captured_reads.add(slot)
@@ -360,6 +388,10 @@ class Frame(ABC):
         fresh = tuple(dict.fromkeys(origin for value in values for origin in value.fresh))[:WIDEST]
         tags = result.tags | {"stream"} if any("stream" in value.tags for value in values) else result.tags
         return result._replace(reads=result.reads | reads, fresh=result.fresh or fresh, tags=tags)
+
+    def is_tensor(self, value: Value) -> bool:
+        """Whether a value is known to be a tensor."""
+        return any(self.vocabulary.canonical(t.name) == TENSOR for t in value.types)
 
     def by_name(self, name: str, value: Value, span: Span) -> Value:
         """The result of a callee that nobody can read, as device memory if the name says that it makes some."""
@@ -466,7 +498,7 @@ class Frame(ABC):
     def is_none(self, value: Value, span: Span) -> Test:
         if "none" in value.tags:
             return TRUE
-        known = value.symbol is not None and not value.places
+        known = value.symbol is not None and value.symbol.kind != "external" and not value.places
         if known or value.tags & {"tensor", "graph", "pool", "true", "false", "empty", "object"}:
             return FALSE
         if len(value.places) == 1:

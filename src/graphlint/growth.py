@@ -7,7 +7,7 @@ kept, where growth is refused from some point on, and where everybody who asks f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -26,11 +26,12 @@ from graphlint.vocabulary import words_in
 _SHARED = ("class:", "mod:", "cell:")
 _LOCAL = ("@", "%")
 _SIZES = ("<", ">", "<=", ">=")
+_EXTENTS = frozenset(("shape", "numel", "size", "nbytes"))
 _FIXED = ("device", "dtype")
 """Properties of a tensor that stay as they are while a process serves."""
 _SET_UP = frozenset(("init", "initialize", "setup", "prepare", "allocate", "create", "build"))
 """Words of functions that make what others work with."""
-_JOINS = frozenset(("cat", "concat", "concatenate", "hstack", "vstack"))
+_JOINS = frozenset(("cat", "concat", "concatenate", "hstack", "vstack", "dstack", "pad"))
 """Functions that make one tensor of several."""
 _MOST_CALLERS = 3
 
@@ -81,11 +82,22 @@ class Growth:
     def by_size(self) -> bool:
         """Whether it is replaced for being too small, or for another key, and not just for being different."""
         sized = self.how == "resize" or self.by_helper
-        return sized or any(
-            test[1] in _SIZES
-            or any(place in self._noted and place[: len(self.place)] != self.place for place in test[2])
+        return sized or any(test[1] in _SIZES for test in self.comparisons) or self.is_by_note
+
+    @cached_property
+    def is_by_note(self) -> bool:
+        """Whether it is replaced for what is noted beside it: a capacity, a key."""
+        return any(
+            place in self._noted and place[: len(self.place)] != self.place
             for test in self.comparisons
+            for place in test[2]
         )
+
+    @cached_property
+    def is_of_size(self) -> bool:
+        """Whether it is replaced for having another size than what it is compared with."""
+        asked = [test[2] for test in self.comparisons if any(p[: len(self.place)] != self.place for p in test[2])]
+        return any(part in _EXTENTS for read in asked for place in read for part in place[-2:])
 
     @cached_property
     def is_too_small(self) -> bool:
@@ -253,7 +265,8 @@ class Growth:
         if place[: len(self.place)] == self.place:
             return True
         beside = self.place[:-1]
-        return len(place) > 1 and place[: len(beside)] == beside and place in self._noted
+        around = beside[: len(place) - 1] == place[:-1]  # of the object that keeps the one which has the memory
+        return len(place) > 1 and (place[: len(beside)] == beside or around) and place in self._noted
 
     def when_present(self, test: Test) -> bool | None:
         """Whether a test holds while something is in the place, as far as that says."""
@@ -286,7 +299,7 @@ class Growth:
             or self._is_locked(runs)
             or self._is_bypassed()
             or self._is_left_alone()
-            or self._follows_graph_death()
+            or self._follows_graph_death(runs, self.root, self.event.stack[0].span)
             or self._is_for_one_object(runs)
             or self._is_kept_by_consumers(runs)
         )
@@ -402,10 +415,23 @@ class Growth:
                         return True
         return False
 
-    def _follows_graph_death(self) -> bool:
-        here = self.event.stack[0].span.start
-        deaths = (site for site in self.analysis.sites(self.root) if site.effect is Effect.GRAPH_DEATH)
-        return any(site.event.stack[0].span.start < here for site in deaths)
+    def _follows_graph_death(self, runs: Runs, root: Behavior, here: Span, depth: int = 0) -> bool:
+        """Whether graphs died before, in the same function or in every one that calls it, and none is captured since."""
+        if root.key not in self.analysis.effectful:
+            return False
+        sites = self.analysis.sites(root)
+        dead = any(s.effect is Effect.GRAPH_DEATH and s.event.stack[0].span.start < here.start for s in sites)
+        captures = [s.event.stack[0].span for s in sites if s.effect is Effect.CAPTURE]
+        loops = [node.span for node in root.nodes if isinstance(node, b.Repeat) and node.span.contains(here)]
+        if dead or depth == _MOST_CALLERS:
+            return dead and not any(loop.contains(capture) for loop in loops for capture in captures)
+        callers = runs.callers(root.function)
+        return bool(callers) and all(
+            self._follows_graph_death(runs, self.analysis.effectful.get(caller.key, caller), node.span, depth + 1)
+            for caller in callers
+            for node in caller.nodes
+            if isinstance(node, b.Calls) and any(key.partition("|")[0] == root.function for key in node.behaviors)
+        )
 
     def _is_for_one_object(self, runs: Runs) -> bool:
         """Whether only the constructor of the object asks for it."""
@@ -476,7 +502,7 @@ def growths(analysis: Analysis, stores: tuple[Store, ...], runs: Runs, *, named:
         present = [growth.when_present(guard) for guard in store.event.guards]
         if (growth.comparisons or same) and False not in present and _is_long_lived(analysis, runs, growth):
             yield growth
-        elif not growth.event.guards:
+        elif not growth.comparisons and False not in present:
             yield from _decided_by_callers(analysis, store, runs)
     for root in analysis.roots():
         found: list[Event] = []
@@ -497,13 +523,24 @@ def _decided_by_callers(analysis: Analysis, store: Store, runs: Runs) -> Iterato
     """The same where a method that makes the memory is called again once it is too small."""
     if not store.event.places[0][0].startswith("$"):
         return
-    for caller in runs.callers(store.function):
+    near = runs.callers(store.function)
+    found = list(_decided_by(analysis, store, runs, near))
+    if not found:
+        far = {
+            each.key: each for caller in near[:_MOST_CALLERS] for each in runs.callers(caller.function)[:_MOST_CALLERS]
+        }
+        found = list(_decided_by(analysis, store, runs, list(far.values())))
+    yield from found
+
+
+def _decided_by(analysis: Analysis, store: Store, runs: Runs, callers: Sequence[Behavior]) -> Iterator[Growth]:
+    for caller in callers:
         if caller.function.endswith(".__init__"):
             continue
         found: list[Event] = []
         visit(caller, analysis.effectful.get, found.append)
         for event in found:
-            if len(event.stack) != 2 or event.node is not store.node or not event.places:
+            if len(event.stack) not in (2, 3) or event.node is not store.node or not event.places:
                 continue
             growth = Growth(analysis, caller, event, event.places[0], "assign", store.by_name)
             present = [growth.when_present(guard) for guard in event.guards]

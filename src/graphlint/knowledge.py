@@ -671,6 +671,10 @@ class Knowledge(ABC):
             self._depth -= 1
         return known
 
+    def is_given(self, function: FunctionEntry, name: str) -> bool:
+        """Whether some call in the project gives an argument for a parameter."""
+        return any(argument_for(function, call, name) is not None for _, call in self._callers(function))
+
     def _decorated_by(self, function: FunctionEntry, param: str) -> Iterator[str]:
         """Functions and classes that a decorator is given as its first parameter: itself, or what `@decorator(...)` makes."""
         positional = [p.name for p in function.facts.params if p.kind == "positional"]

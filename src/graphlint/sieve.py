@@ -31,7 +31,8 @@ _WORD = re.compile(rb"[A-Za-z_]\w*")
 _GENERIC = COMMON_METHODS | frozenset(
     ("pool", "pools", "graph", "Graph", "Stream", "Tensor", "tensor", "empty", "zeros", "ones", "full", "rand", "randn",
      "randint", "arange", "linspace", "eye", "empty_strided", "empty_like", "zeros_like", "ones_like", "full_like",
-     "rand_like", "randn_like", "new_empty", "new_zeros", "new_ones", "new_full", "new_tensor", "clone", "current_stream",
+     "rand_like", "randn_like", "new_empty", "new_zeros", "new_ones", "new_full", "new_tensor", "clone", "concat", "concatenate",
+     "hstack", "vstack", "dstack", "tile", "repeat", "repeat_interleave", "randperm", "empty_permuted", "current_stream",
      "default_stream", "get_tensor", "cuda", "memory", "streams", "graphs", "synchronize", "get_device_module", "capture", "forward"),
 )  # fmt: skip
 

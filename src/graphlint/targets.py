@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 
 KEEPERS = frozenset(("append", "add", "extend", "insert", "appendleft", "setdefault", "update", "push"))
 """Methods that put their last argument into a container."""
+REGISTERING = frozenset(("register_buffer", "register_parameter"))
+"""Methods of a module of torch that make their argument an attribute."""
 STACKS = frozenset(("ExitStack", "AsyncExitStack"))
 """Contexts whose body is lowered to other statements than it is written with."""
 
@@ -34,6 +36,10 @@ def assigned_names(body: Iterable[ast.stmt]) -> frozenset[str] | None:
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=base, attr=method), args=[_, *_])):
                 if method in KEEPERS:
                     found.update(_item(base))
+                else:
+                    found.update(_named(statement.value))
+            case ast.Expr(value=ast.Call() as call):
+                found.update(_named(call))
             case ast.If() | ast.For() | ast.AsyncFor() | ast.While():
                 waiting += statement.body
                 waiting += statement.orelse
@@ -76,6 +82,22 @@ def _names(target: ast.expr) -> Iterator[str]:
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
             for each in targets:
                 yield from _names(each)
+
+
+def _named(call: ast.Call) -> Iterator[str]:
+    """The attribute that a call sets by its name, as `setattr` does."""
+    match call:
+        case ast.Call(
+            func=ast.Name(id="setattr") | ast.Attribute(attr="__setattr__"),
+            args=[ast.Name(id=base), ast.Constant(value=str(name)), _],
+        ):
+            yield f"{base}.{name}"
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=base), attr=method)) if method in REGISTERING:
+            named = {each.arg: each.value for each in call.keywords}
+            given = [*call.args, *(named[each] for each in ("name", "tensor", "param") if each in named)]
+            match given:
+                case [ast.Constant(value=str(name)), _, *_]:
+                    yield f"{base}.{name}"
 
 
 def _item(container: ast.expr) -> Iterator[str]:
