@@ -206,3 +206,254 @@ def test_a_container_that_is_made_longer(start: str, keep: str, kept: bool) -> N
     Path("m.py").write_text(text)
     findings = check.check(["."], Settings(), registry.select((RULE,))).findings
     assert [text.encode()[slice(*each.span)].decode() for each in findings] == ([keep] if kept else [])
+
+
+def of(text: str) -> list[str]:
+    """The noted lines of a program."""
+    Path("m.py").write_text(text.lstrip("\n"))
+    findings = check.check(["."], Settings(), registry.select((RULE,))).findings
+    content = Path("m.py").read_bytes()
+    return [content.splitlines()[content[: each.span.start].count(b"\n")].strip().decode() for each in findings]
+
+
+GRAPHS = """
+import torch
+
+
+class Session:
+    def __init__(self, net, n):
+        self.x = torch.zeros(n, device="cuda")
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.y = net(self.x)
+
+    def run(self, x):
+        self.x.copy_(x)
+        self.graph.replay()
+        return self.y.clone()
+
+
+class Server:
+    def __init__(self, net):
+        self.net = net
+        self.count = 0
+        self.session = Session(net, 4)
+        self.graphs = {}
+        self.old = KIND
+
+    def record(self, n):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.net(n)
+        self.graphs[n] = graph
+
+BODY
+"""
+
+KEPT = {
+    "appended": (
+        "[]",
+        """
+    def resize(self, n):
+        self.old.append(self.session)
+        self.session = Session(self.net, n)
+""",
+        "self.old.append(self.session)",
+    ),
+    "behind a variable": (
+        "[]",
+        """
+    def resize(self, n):
+        before = self.session
+        self.session = Session(self.net, n)
+        self.old.append(before)
+""",
+        "self.old.append(before)",
+    ),
+    "under a number": (
+        "{}",
+        """
+    def resize(self, n):
+        self.count += 1
+        self.old[self.count] = self.session
+        self.session = Session(self.net, n)
+""",
+        "self.old[self.count] = self.session",
+    ),
+    "a table of graphs": (
+        "[]",
+        """
+    def again(self):
+        self.old.append(self.graphs)
+        self.graphs = {}
+        print(len(self.old))
+""",
+        "self.old.append(self.graphs)",
+    ),
+    "by a helper": (
+        "[]",
+        """
+    def again(self, n):
+        self._park(self.session)
+        self.session = Session(self.net, n)
+
+    def _park(self, what):
+        self.old += [what]
+""",
+        "self.old += [what]",
+    ),
+}
+
+LEFT = {
+    "taken out again": (
+        "[]",
+        """
+    def resize(self, n):
+        self.old.append(self.session)
+        self.session = Session(self.net, n)
+
+    def close(self):
+        while self.old:
+            self.old.pop()
+""",
+    ),
+    "found again": (
+        "{}",
+        """
+    def resize(self, n):
+        self.old[self.count] = self.session
+        self.session = self.old[n] if n in self.old else Session(self.net, n)
+""",
+    ),
+    "run again": (
+        "[]",
+        """
+    def resize(self, n):
+        self.old.append(self.session)
+        self.session = Session(self.net, n)
+
+    def run(self, x):
+        return [each.run(x) for each in self.old]
+""",
+    ),
+    "a number": (
+        "[]",
+        """
+    def resize(self, n):
+        self.old.append(self.count)
+        self.count = n
+""",
+    ),
+    "not replaced": (
+        "[]",
+        """
+    def keep(self):
+        self.old.append(self.session)
+""",
+    ),
+    "for the call alone": (
+        "[]",
+        """
+    def resize(self, n):
+        before = []
+        before.append(self.session)
+        self.session = Session(self.net, n)
+""",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_graphs_that_are_replaced_and_kept(name: str) -> None:
+    kind, body, line = KEPT[name]
+    assert of(GRAPHS.replace("KIND", kind).replace("BODY", body.strip("\n"))) == [line]
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_graphs_that_are_used_again_or_not_replaced(name: str) -> None:
+    kind, body = LEFT[name]
+    assert of(GRAPHS.replace("KIND", kind).replace("BODY", body.strip("\n"))) == []
+
+
+STORE = """
+import torch
+
+
+class Tensors:
+    def __init__(self):
+        self.by_name = {}
+        self.stale = []
+
+    def put(self, name, tensor):
+        before = self.by_name.get(name)
+        if before is not None and before.shape != tensor.shape:
+            self.stale.append(before)
+        self.by_name[name] = tensor
+
+    def __getitem__(self, name):
+        return self.by_name[name]
+
+
+class Recorder:
+    def __init__(self):
+        self.tensors = Tensors()
+        self.resize(8)
+
+    def resize(self, n):
+        self.tensors.put("ids", torch.zeros(n, device="cuda"))
+
+    def record(self):
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.y = self.tensors["ids"] + 1
+
+    def reset(self):
+        self.graph.reset()
+        # and then
+"""
+
+
+def test_memory_that_is_put_into_the_place_of_other_memory() -> None:
+    assert of(STORE) == ["self.stale.append(before)"]
+    assert of(STORE.replace("# and then", "self.tensors.stale.clear()")) == []
+    assert of(STORE.replace('self.tensors["ids"] + 1', "torch.ones(1)")) == []  # no graph reads it
+
+
+CHAIN = """
+import torch
+
+
+class Block:
+    def __init__(self, n, before=None):
+        self.data = torch.empty(n, device="cuda")
+        self.before = before
+
+
+class Arena:
+    def __init__(self):
+        self.top = Block(16)
+
+    def take(self, n):
+        if self.top.data.numel() < n:
+            self.top = Block(n, self.top)
+        return self.top.data[:n]
+
+
+class Steps:
+    def __init__(self):
+        self.arena = Arena()
+
+    def record(self, n):
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.arena.take(n).zero_()
+
+    def reset(self):
+        self.graph.reset()
+        # and then
+"""
+
+
+def test_a_chain_of_what_was_outgrown() -> None:
+    assert of(CHAIN) == ["self.top = Block(n, self.top)"]
+    assert of(CHAIN.replace("# and then", "self.arena.top.before = None")) == []

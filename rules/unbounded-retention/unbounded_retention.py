@@ -3,6 +3,7 @@
 A suspect's values:
 
     place    the list, as the message names it
+    why      what it keeps too long, as the message says it
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ from graphlint.edits import Fix
 from graphlint.effects import Effect
 from graphlint.execution import Event
 from graphlint.findings import Finding, Step, Suspect
-from graphlint.growth import Growth, growths
+from graphlint.growth import growths
 from graphlint.keeping import Runs, stores
+from graphlint.retention import Retention, is_looked_at, retentions
 from graphlint.source import Span
 from graphlint.summaries import Analysis
 from graphlint.typestate import place_text, step
 from graphlint.values import ELEMENT
 
 _TAKES = ("pop", "drop", "clear")
+_OUTGROWN = "nothing takes from it when the graphs are reset that could read what it keeps"
+_REPLACED = "it gets the graphs that others take the place of, and nothing takes them out again"
 
 
 def suspects(analysis: Analysis) -> Iterator[Suspect]:
@@ -33,16 +37,30 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
         for node in root.nodes
         if isinstance(node, b.Happens) and node.effect is Effect.GRAPH_DEATH and not node.by_name
     ]
-    if not deaths:
-        return
-    found = stores(analysis)
     best: dict[tuple[str, Span], Suspect] = {}
-    for growth in growths(analysis, found, Runs(analysis, found), named=True):
+    found = stores(analysis)
+    runs = Runs(analysis, found)
+    for growth in growths(analysis, found, runs, named=True) if deaths else ():
         for event in growth.kept if growth.is_captured or growth.is_read else ():
             if not _is_emptied(analysis, event):
-                suspect = _suspect(analysis, growth, event, deaths[0])
+                suspect = _suspect(analysis, growth.root, event, _OUTGROWN, deaths[0])
                 best.setdefault((suspect.path, suspect.at), suspect)
+    for each in retentions(analysis, runs):
+        of_graphs = "graph" in analysis.holds(each.given_up)
+        if of_graphs or (deaths and _is_read(analysis, each)):
+            keyed = isinstance(each.event.node, b.Touches) and each.event.node.key is not None
+            if (keyed or of_graphs) and is_looked_at(analysis, b.last_name(each.event.places[0])):
+                continue  # a table that graphs are found in
+            why, death = (_REPLACED, None) if of_graphs else (_OUTGROWN, deaths[0])
+            suspect = _suspect(analysis, each.root, each.event, why, death)
+            best.setdefault((suspect.path, suspect.at), suspect)
     yield from (best[place] for place in sorted(best))
+
+
+def _is_read(analysis: Analysis, retention: Retention) -> bool:
+    """Whether captured code reads what is kept, or the capture made it."""
+    slot = retention.given_up
+    return any(slot in slots for slots in analysis.captured_reads.values()) or "captured" in analysis.holds(slot)
 
 
 def _is_emptied(analysis: Analysis, event: Event) -> bool:
@@ -61,17 +79,18 @@ def _is_emptied(analysis: Analysis, event: Event) -> bool:
     return False
 
 
-def _suspect(analysis: Analysis, growth: Growth, event: Event, death: tuple[b.Behavior, b.Happens]) -> Suspect:
+def _suspect(
+    analysis: Analysis, root: b.Behavior, event: Event, why: str, death: tuple[b.Behavior, b.Happens] | None
+) -> Suspect:
     frame = event.stack[-1]
     entry = analysis.project.functions[frame.function]
-    killer, reset = death
-    module = analysis.project.functions[killer.function].module.source
-    steps = (
-        step(analysis, event._replace(effect=Effect.WS_ALLOC), len(event.stack) - 1),
-        Step(module.path, reset.span, Effect.GRAPH_DEATH.value, f"graphs die: {reset.label}"),
-    )
-    values = {"place": place_text(event.places[0], analysis, growth.root)}
-    return Suspect("unbounded-retention", entry.module.source.path, entry.facts.span, frame.span, steps, values)
+    steps = [step(analysis, event._replace(effect=Effect.WS_ALLOC), len(event.stack) - 1)]
+    if death is not None:
+        killer, reset = death
+        module = analysis.project.functions[killer.function].module.source
+        steps.append(Step(module.path, reset.span, Effect.GRAPH_DEATH.value, f"graphs die: {reset.label}"))
+    values = {"place": place_text(event.places[0], analysis, root), "why": why}
+    return Suspect("unbounded-retention", entry.module.source.path, entry.facts.span, frame.span, tuple(steps), values)
 
 
 def confirm(suspect: Suspect, module: codemod.Module) -> Finding | None:

@@ -321,6 +321,10 @@ class Growth:
                 found.append(event)
 
         visit(self.whole, self.analysis.behaviors.built, see)
+        made = {place[0] for place in self.event.value_places if len(place) == 1}
+        for (root, attribute), places in self.whole.aliases.items():
+            if root in made and self.held in places:  # a chain: the new one has the old one for an attribute
+                found.append(self.event._replace(places=((*self.held, attribute),)))
         return tuple(found)
 
     def _identical(self, test: Test) -> Iterator[Place]:
