@@ -361,16 +361,7 @@ class Growth:
 
     def lockers(self, lock: Place) -> frozenset[str]:
         """Functions, other than constructors, that set a flag."""
-        setters = {
-            root.function
-            for root in self.analysis.behaviors.all()
-            for node in root.nodes
-            if isinstance(node, b.Touches)
-            and node.how == "write"
-            and not node.tags & {"none", "false"}
-            and any(place[-1] == lock[-1] for place in node.places)
-        }
-        return frozenset(name for name in setters if name.rpartition(".")[2] not in ("__init__", "__post_init__"))
+        return _setters(self.analysis).get(lock[-1], frozenset())
 
     def _is_taken(self, runs: Runs, lock: Place, *, growing: bool) -> bool:
         """Whether somebody sets the flag; a setter without a caller counts where nobody captures in these files either.
@@ -528,21 +519,30 @@ def _decided_by_callers(analysis: Analysis, store: Store, runs: Runs) -> Iterato
     if not store.event.places[0][0].startswith("$"):
         return
     near = runs.callers(store.function)
-    found = list(_decided_by(analysis, store, runs, near))
+    between = frozenset((store.function, *(caller.function for caller in near)))
+    found = list(_decided_by(analysis, store, runs, near, between))
     if not found:
         far = {
             each.key: each for caller in near[:_MOST_CALLERS] for each in runs.callers(caller.function)[:_MOST_CALLERS]
         }
-        found = list(_decided_by(analysis, store, runs, list(far.values())))
+        found = list(_decided_by(analysis, store, runs, list(far.values()), between))
     yield from found
 
 
-def _decided_by(analysis: Analysis, store: Store, runs: Runs, callers: Sequence[Behavior]) -> Iterator[Growth]:
+def _decided_by(
+    analysis: Analysis, store: Store, runs: Runs, callers: Sequence[Behavior], between: frozenset[str]
+) -> Iterator[Growth]:
+    """Those of some callers, which come to it through the functions `between`."""
+
+    def near(key: str) -> Behavior | None:
+        each = analysis.effectful.get(key)
+        return each if each is not None and each.function in between else None
+
     for caller in callers:
         if caller.function.endswith(".__init__"):
             continue
         found: list[Event] = []
-        visit(caller, analysis.effectful.get, found.append)
+        visit(caller, near, found.append)
         for event in found:
             if len(event.stack) not in (2, 3) or event.node is not store.node or not event.places:
                 continue
@@ -556,6 +556,23 @@ def _parts(expr: flow.Expr) -> Iterator[flow.Expr]:
     yield expr
     for each in flow.subexpressions(expr):
         yield from _parts(each)
+
+
+def _setters(analysis: Analysis) -> Mapping[str, frozenset[str]]:
+    """By its last name, the functions, other than constructors, that set an attribute or variable to something."""
+    key = "setters", ""
+    if key not in analysis.known:
+        found: dict[str, set[str]] = {}
+        for each in analysis.behaviors.all():
+            if each.function.rpartition(".")[2] in ("__init__", "__post_init__"):
+                continue
+            for node in each.nodes:
+                if isinstance(node, b.Touches) and node.how == "write" and not node.tags & {"none", "false"}:
+                    for place in node.places:
+                        found.setdefault(place[-1], set()).add(each.function)
+        analysis.known[key] = {name: frozenset(functions) for name, functions in found.items()}
+    setters: Mapping[str, frozenset[str]] = analysis.known[key]
+    return setters
 
 
 def _is_named_by_caller(store: Store) -> bool:

@@ -215,20 +215,36 @@ def _releasers(analysis: Analysis, entry: Entry) -> Sequence[tuple[str, frozense
     if known is None:
         store = _store(entry)
         known = analysis.releasers[entry.name] = []
-        for root in analysis.roots():
+        for root in analysis.roots() if store is not None and _is_mentioned(analysis, store) else ():
             function = analysis.project.functions[root.function]
             if function.owner is None or Effect.WS_RELEASE not in analysis.kinds[root.key]:
                 continue
             for site in analysis.sites(root):
                 if (
                     site.effect is Effect.WS_RELEASE
-                    and store is not None
                     and store in map(container, site.places)
                     and releasing_frame(site.event) == 0
                 ):
                     known.append((function.owner, function.facts.words))
                     break
     return known
+
+
+def _is_mentioned(analysis: Analysis, store: Place) -> bool:
+    """Whether anything in the project touches a store of the process, or passes it on."""
+    return any(
+        store in map(container, places)
+        for each in analysis.effectful.values()
+        for node in each.nodes
+        for places in _mentioned(node)
+    )
+
+
+def _mentioned(node: b.Node) -> Iterator[Sequence[Place]]:
+    if isinstance(node, b.Happens | b.Touches):
+        yield node.places
+    elif isinstance(node, b.Calls):
+        yield from (places for _, places in node.bindings)
 
 
 def _fields_of(analysis: Analysis, holder: str, owned: str) -> set[str]:
