@@ -77,6 +77,8 @@ def _per_engine(analysis: Analysis) -> Iterator[Suspect]:
 
 def _per_graph(analysis: Analysis) -> Iterator[Suspect]:
     for root in analysis.roots():
+        if Effect.GRAPH_DEATH not in root.effects:
+            continue
         sites = analysis.sites(root)
         deaths = [site for site in sites if site.effect is Effect.GRAPH_DEATH and _is_one_of_many(site)]
         for site in sites:

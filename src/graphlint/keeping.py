@@ -94,7 +94,8 @@ def _stores(analysis: Analysis) -> list[Store]:
             if origins and outlives:
                 found.append(Store(root, event, node, origins))
 
-        visit(root, keepers.get if root.given else lambda _: None, see, ways=1)
+        if root.given or any(isinstance(node, b.Touches) and node.fresh for node in root.nodes):
+            visit(root, keepers.get if root.given else lambda _: None, see, ways=1)
     return found
 
 

@@ -470,6 +470,7 @@ def _are_given_up(analysis: Analysis, store: Store) -> bool:
         and is_drop(analysis, site)
         and any(not mine.isdisjoint(analysis.project.mro(each)) for each in owners(analysis, site))
         for root in analysis.roots()
+        if Effect.GRAPH_DEATH in analysis.kinds[root.key]
         for site in analysis.sites(root)
     )
 
