@@ -128,3 +128,56 @@ def test_a_part_that_is_there_whenever_the_other_is(init: str) -> None:
 def test_another_way_down_that_does_not_ask() -> None:
     rest = "\n    def close(self):\n        self.stop()\n        self.image = None\n"
     assert reported(ROLES, STOP + rest) == []
+
+
+RANKS = """
+    self.rank = rank
+    self.image = Recorded(net)
+    self.text = None
+"""
+LATER = RANKS.replace("= Recorded", "= Graphs") + "    if rank == 0:\n        self.image.record()\n"
+
+
+@pytest.mark.parametrize(
+    ("init", "params", "test", "expected"),
+    [
+        (RANKS, "self, net, rank: int", "self.rank == 0", ["self.rank == 0"]),
+        (RANKS, "self, net, rank: bool", "self.rank", ["self.rank"]),
+        (RANKS.replace("= rank", "= rank.local"), "self, net, rank", "self.rank == 0", ["self.rank == 0"]),
+        (RANKS, "self, net, rank: int", "self.rank != 3", ["self.rank != 3"]),
+        (RANKS.replace("= Recorded(net)", "= Recorded(net) if rank == 0 else None"), "self, net, rank", "self.rank == 0", []),
+        (RANKS.replace("= rank", "= 0"), "self, net, rank", "self.rank == 0", []),
+        (RANKS + "    self.rank = 1\n", "self, net, rank", "self.rank == 0", []),
+        (LATER, "self, net, rank", "self.rank == 0", []),
+    ],
+)  # fmt: skip
+def test_what_the_constructor_was_told(init: str, params: str, test: str, expected: list[str]) -> None:
+    stop = f"\n    def stop(self):\n        if {test}:\n            self.image.release()\n        self.text = None\n"
+    assert reported(init, stop, params) == expected
+
+
+def test_a_field_that_may_be_none() -> None:
+    def found(field: str) -> int:
+        text = f"""
+from dataclasses import dataclass, field
+{HEAD}
+@dataclass
+class Worker:
+    net: object
+    {field}
+    image: Graphs = field(init=False)
+
+    def __post_init__(self):
+        self.image = Recorded(self.net)
+
+    def stop(self):
+        if self.text is None:
+            return
+        self.image.release()
+        self.text = None
+"""
+        Path("m.py").write_text(text.lstrip("\n"))
+        return len(check.check(["."], Settings(), registry.select(("orphan-graphs",))).findings)
+
+    assert found("text: torch.Tensor | None = None") == 1
+    assert found("text: torch.Tensor") == 0

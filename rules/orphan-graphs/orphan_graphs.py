@@ -23,7 +23,7 @@ from graphlint import behavior as b
 from graphlint import flow
 from graphlint.absence import can_lack
 from graphlint.behavior import Behavior
-from graphlint.conditions import THERE, Asked, conditions, names_in
+from graphlint.conditions import THERE, Asked, Condition, conditions, names_in
 from graphlint.edits import Applicability, Fix
 from graphlint.effects import Effect
 from graphlint.execution import Branch, Event
@@ -223,15 +223,15 @@ def _test_of_another(analysis: Analysis, class_name: str, holding: Holding, reac
         test = _test(function, branch.frame.span)
         if test is None or not all(_same(branch, each) for each in others):
             continue
-        for each in _attributes_there(analysis, function, Asked(test, branch.taken)):
-            if each != holding.name and each not in holding.repeats:
-                if can_lack(analysis, class_name, holding, each):
+        for name, said in _asked_of(analysis, function, Asked(test, branch.taken)):
+            if name != holding.name and name not in holding.repeats:
+                if can_lack(analysis, class_name, holding, name, said):
                     return branch
     return None
 
 
-def _attributes_there(analysis: Analysis, function: FunctionEntry, test: Asked) -> Iterator[str]:
-    """Attributes of the object of a method that have to be there for a test, by themselves or by a variable."""
+def _asked_of(analysis: Analysis, function: FunctionEntry, test: Asked) -> Iterator[tuple[str, Condition]]:
+    """Attributes of the object of a method, asked for by themselves or by a variable, and what a test says of them."""
     me = function.facts.params[0].name if function.facts.params else ""
     names = {name: name for name in attributes_in(test.expr, me)}
     for name in names_in(test.expr) - names.keys():
@@ -239,8 +239,8 @@ def _attributes_there(analysis: Analysis, function: FunctionEntry, test: Asked) 
         if len(places) == 1 and len(places[0]) == 2 and places[0][0] == f"${me}":
             names[name] = places[0][1]
     for each in conditions(test, function.module.source):
-        if each.is_one and each.values == THERE and each.subject in names:
-            yield names[each.subject]
+        if each.subject in names and (each.is_one or each.values != THERE):
+            yield names[each.subject], each
 
 
 def _is_owned(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from graphlint import flow
+from graphlint.assignments import is_field, is_record
 from graphlint.bindings import Binding
 from graphlint.conditions import THERE, Asked, Condition, asked_around, conditions, implied, is_of_order, names_in
 from graphlint.effects import Effect
@@ -18,42 +19,81 @@ from graphlint.ownership import Holding, keepers
 from graphlint.project import FunctionEntry
 from graphlint.source import Span
 from graphlint.summaries import Analysis, Site
+from graphlint.teardowns import attributes_in
 from graphlint.values import Place
 
 _NAMES = frozenset(("id", "int", "len", "repr", "str"))
 """Functions whose results are something."""
 
 
-def can_lack(analysis: Analysis, class_name: str, holding: Holding, name: str) -> bool:
-    """Whether an object can have captured the graphs in one of its attributes, and have nothing in another one.
+def can_lack(analysis: Analysis, class_name: str, holding: Holding, name: str, said: Condition) -> bool:
+    """Whether an object can have captured the graphs in one of its attributes where something is not so of another one.
 
-    The other one is made at one place, under tests or of a parameter that may be left out, and neither where the graphs are
-    made nor where they are captured anything says that it is there.
+    The other one is made at one place, under tests, or is what the constructor was told; and neither where the graphs are made
+    nor where they are captured anything asks for it.
+
+    Args:
+        analysis: the project.
+        class_name: of the object.
+        holding: the attribute that holds the graphs.
+        name: of the other attribute.
+        said: what may not be so: that it is there, or one of some values.
     """
     given = [each for each in _bindings(analysis, class_name, name) if not _is_none(each[1])]
-    if len(given) != 1 or given[0][2] != "set" or _is_read(analysis, holding, name):
+    if len(given) > 1 or any(how != "set" for _, _, how in given) or _is_read(analysis, holding, name):
         return False
-    function, expr, _ = given[0]
-    if function.name != holding.function.name and function.facts.name != "__init__":
+    own, wanted = {name}, [said]
+    if given:
+        function, expr, _ = given[0]
+        if function.name != holding.function.name and function.facts.name != "__init__":
+            return False
+        me = function.facts.params[0].name if function.facts.params else ""
+        around = [each for each in _around(function, _part(expr)) if name not in attributes_in(each.expr, me)]
+        told = _told(function, expr)
+        own |= names_in(expr) if told else set()
+        wanted = list(_said(function, around)) if said.values == THERE else []
+        if said.values != THERE or (told and _can_be_false(function, expr)):
+            wanted += [said._replace(subject=flow.last_name(expr))] if told else []
+        if not wanted or any(map(is_of_order, around)):
+            return False
+    elif not _is_optional_field(analysis, class_name, name):
         return False
-    around = list(_around(function, _part(expr)))
-    wanted = [each for each in _said(function, around) if each.subject != name]  # else it is made where it is missing
-    if (param := _optional(function, expr)) is not None:
-        wanted.append(Condition(param, True, THERE))
-    if not wanted or any(map(is_of_order, around)):
-        return False
-    made = [
-        (maker, _part(value)) for maker, value, how in _bindings(analysis, class_name, holding.name) if how == "set"
-    ]
-    own = {name, param} - {None}
-    for maker, span in made:
-        if maker.name == holding.function.name and not _is_coupled(maker, span, own, wanted, ()):
+    for maker, value, how in _bindings(analysis, class_name, holding.name):
+        span = _part(value)
+        if how == "set" and maker.name == holding.function.name and not _is_coupled(maker, span, own, wanted, ()):
             known = tuple(_said(maker, list(_around(maker, span))))
             if any(
                 not any(_is_coupled(each, at, own, wanted, known) for each, at in way)
                 for way in _captures(analysis, class_name, holding, maker, span)
             ):
                 return True
+    return False
+
+
+def _told(function: FunctionEntry, expr: Expr) -> bool:
+    """Whether a value is a parameter, or an attribute of one: `config.rank`."""
+    while isinstance(expr, flow.Attr):
+        expr = expr.base
+    return isinstance(expr, flow.Name) and any(param.name == expr.id for param in function.facts.params[1:])
+
+
+def _can_be_false(function: FunctionEntry, expr: Expr) -> bool:
+    """Whether a parameter can be None or false."""
+    for param in function.facts.params:
+        if isinstance(expr, flow.Name) and expr.id == param.name:
+            said = _words(param.annotation) if param.annotation is not None else frozenset[str]()
+            return _can_be_none(param) or "bool" in said
+    return False
+
+
+def _is_optional_field(analysis: Analysis, class_name: str, name: str) -> bool:
+    """Whether a record is made with an attribute that may be None."""
+    for each in analysis.project.mro(class_name):
+        entry = analysis.project.classes.get(each)
+        attribute = entry.attributes.get(name) if entry is not None else None
+        if entry is not None and attribute is not None and is_record(entry) and is_field(entry, name):
+            said = _words(attribute.annotation) if attribute.annotation is not None else frozenset[str]()
+            return bool(said & {"None", "Optional"}) or (attribute.value is not None and _is_none(attribute.value))
     return False
 
 
@@ -126,16 +166,6 @@ def _said(function: FunctionEntry, tests: Sequence[Asked]) -> Iterator[Condition
         yield from conditions(each, function.module.source)
 
 
-def _optional(function: FunctionEntry, expr: Expr) -> str | None:
-    """The parameter that an attribute is given as it is, where it may be None or false."""
-    for param in function.facts.params:
-        if isinstance(expr, flow.Name) and expr.id == param.name:
-            said = _words(param.annotation) if param.annotation is not None else frozenset[str]()
-            if _can_be_none(param) or "bool" in said:
-                return param.name
-    return None
-
-
 def _is_read(analysis: Analysis, holding: Holding, name: str) -> bool:
     """Whether the captured code of what holds the graphs reads an attribute."""
     owners = {each for keeper in (holding.owner, *keepers(analysis, holding)) for each in analysis.project.mro(keeper)}
@@ -143,7 +173,7 @@ def _is_read(analysis: Analysis, holding: Holding, name: str) -> bool:
 
 
 def _is_coupled(
-    function: FunctionEntry, span: Span, names: set[str | None], wanted: Sequence[Condition], known: Sequence[Condition]
+    function: FunctionEntry, span: Span, names: set[str], wanted: Sequence[Condition], known: Sequence[Condition]
 ) -> bool:
     """Whether what stands at a place uses what may be missing, or runs only where it is there."""
     tests = list(_around(function, span))

@@ -10,6 +10,9 @@ from graphlint.project import ClassEntry, FunctionEntry
 from graphlint.targets import KEEPERS, REGISTERING
 from graphlint.values import CONTAINERS
 
+_MANY = frozenset(("extend", "update"))
+"""Methods that put all items of a container into another one."""
+
 
 def assigned(body: Flow) -> Iterator[tuple[Expr, Expr, str]]:
     """Targets and values of every assignment in a flow, tuples taken apart, `x.append(v)` as an item."""
@@ -22,7 +25,10 @@ def assigned(body: Flow) -> Iterator[tuple[Expr, Expr, str]]:
         elif isinstance(statement, flow.Eval):
             match statement.value:
                 case flow.Call(callee=flow.Attr(base=base, name=name), args=args) if name in KEEPERS and args:
-                    yield flow.Item(base, args[0], statement.span), args[-1], "item"
+                    new = args[-1]
+                    if name in _MANY:
+                        new = flow.Item(new, flow.Lit(None, new.span), new.span)
+                    yield flow.Item(base, args[0], statement.span), new, "item"
                 case flow.Call() as call if (given := given_by_name(call)) is not None:
                     owner, name, value = given
                     yield flow.Attr(owner, name, statement.span), value, "set"

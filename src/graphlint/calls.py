@@ -10,6 +10,7 @@ from graphlint.assignments import given_by_name
 from graphlint.behavior import Behavior
 from graphlint.deferred import Deferring
 from graphlint.effects import Effect
+from graphlint.facts import MODULE
 from graphlint.flow import Expr
 from graphlint.frame import last_word
 from graphlint.knowledge import HELD
@@ -56,6 +57,7 @@ _OPERATIONS = frozenset(("torch", "torch.fft", "torch.linalg", "torch.nn.functio
 """Modules whose functions give new device memory, where they are given some."""
 _ASKING = ("allclose", "equal", "is_", "numel", "result_type", "save")
 """Beginnings of the names of those that do not."""
+_BLANKS = frozenset(("empty", "tensor", "zeros"))
 _ON_DEVICE = frozenset(("is_available", "is_initialized", "is_cuda", "is_cuda_alike"))
 _RUNNERS = frozenset(("map", "imap", "imap_unordered", "starmap", "to_thread"))
 """Methods of executors and event loops that run a function with arguments, and that one waits for.
@@ -77,7 +79,9 @@ class Calling(Deferring):
         """Callee, arguments, keywords and receiver of a call, evaluated in order."""
         receiver = NOTHING_KNOWN
         if isinstance(expr.callee, flow.Attr):
-            receiver = self.value(expr.callee.base)
+            base, name = expr.callee.base, expr.callee.name
+            above = isinstance(base, flow.Call) and base.callee == flow.Name("super", base.callee.span)
+            receiver = self.super_(name) if above else self.value(base)
             callee = self.attribute(receiver, expr.callee.name, expr.span)
             if flow.last_name(expr.callee.base) == "super" and self.entry.facts.params:
                 me = self.env.get(self.entry.facts.params[0].name, receiver)  # `super()` there asks for its class again
@@ -121,6 +125,8 @@ class Calling(Deferring):
                     slot = (f"mod:{bound.function}", MEMO)
                     self.touch("drop", (slot,), slot, expr.span)
                 return NOTHING_KNOWN
+            if self._is_nothing(expr):
+                return Value(((f"@{expr.span.start}",),), (Type(TENSOR),), tags=frozenset(("empty",)))
             if name not in _NAMING or not (args or expr.keywords):
                 return None
         elif name in self.env:
@@ -216,6 +222,15 @@ class Calling(Deferring):
                     tags=frozenset(("empty",)),
                 )
         return None
+
+    def _is_nothing(self, expr: flow.Call) -> bool:
+        """Whether a call makes a tensor of no elements, to have one in the place of another: `self.k = torch.empty(0)`."""
+        match expr:
+            case flow.Call(callee=flow.Attr(base=flow.Name(id="torch"), name=name), args=(size,)) if name in _BLANKS:
+                none = isinstance(size, flow.Lit) and size.value == 0 and size.value is not False
+                blank = (isinstance(size, flow.Group) and not size.items) if name == "tensor" else none
+                return blank and self.entry.facts.name not in ("__init__", MODULE)
+        return False
 
     def mapped(self, function: Value, items: Value, expr: flow.Call) -> Value:
         """`map(function, items)`, as if it ran at once."""
@@ -364,9 +379,11 @@ class Calling(Deferring):
             self.touch("write", receiver.places, receiver.slot, expr.span, args[0], receiver.types)
             return receiver
         if name == "resize_" and receiver.places:  # the storage moves where it grows
-            self.emit(
-                b.Happens(Effect.WS_REPLACE, receiver.places, receiver.slot, expr.span, self.label(expr), "instance")
-            )
+            if len(expr.args) == 1 and isinstance(expr.args[0], flow.Lit) and expr.args[0].value == 0:
+                self.touch("write", receiver.places, receiver.slot, expr.span, Value(tags=frozenset(("empty",))))
+            else:
+                slot, label = receiver.slot, self.label(expr)
+                self.emit(b.Happens(Effect.WS_REPLACE, receiver.places, slot, expr.span, label, "instance"))
         effect = None if torch else self.vocabulary.names.effect(name, subject)
         if effect is not None:
             slot = receiver.slot

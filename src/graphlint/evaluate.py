@@ -439,6 +439,9 @@ class Evaluation(Expressions):
                 self.touch("write", owner.places, owner.slot, span, value, owner.types)
             case flow.Attr(base=base, name=name):
                 owner = self.value(base)
+                if name == "data" and "empty" in value.tags and owner.slot is not None:
+                    self.touch("write", owner.places, owner.slot, span, value, owner.types)
+                    return
                 setters = [each for t in owner.types if (each := self.project.setter(t.name, name)) is not None]
                 if setters:
                     self.call_functions(tuple(Bound(each, owner) for each in setters), (value,), (), span)

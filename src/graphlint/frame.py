@@ -314,7 +314,7 @@ class Frame(ABC):
         if (
             self.emitting
             and slot is not None
-            and (slot[0] in self.project.classes or slot[0].startswith(("mod:", "cell:")))
+            and (slot[0] in self.project.classes or slot[0].startswith(("mod:", "cell:", "keys:")))
         ):
             self.reads.add(slot)
             if self.in_capture:

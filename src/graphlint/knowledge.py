@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 from graphlint import behavior as b
@@ -463,6 +464,9 @@ class Knowledge(ABC):
             found = [method] if method is not None else []
             if not exact and (method is None or project.functions[method].facts.is_abstract):
                 found += [*project.overriders(class_name, name), *project.implementers(class_name, name)]
+            if not found and not exact and self.definer(class_name, name) is None:  # a mixin, and the classes beside it
+                mixed = (project.method(each, name) for each in self._nearest(class_name))
+                found += [each for each in mixed if each is not None]
             known = self._members[key] = next(nested, None), tuple(dict.fromkeys(found))
         return known
 
@@ -480,6 +484,17 @@ class Knowledge(ABC):
                 None,
             )
         return self._definers[key]
+
+    def mixed_in(self, class_name: str, name: str) -> str | None:
+        """The topmost ancestor of the classes made of a mixin and of others that assigns an attribute which the mixin reads."""
+        found = (self.definer(each, name) for each in self._nearest(class_name))
+        return next((each for each in found if each is not None), None)
+
+    def _nearest(self, class_name: str) -> Iterator[str]:
+        """Subclasses that have other bases beside a class."""
+        for each in islice(self._descendants(class_name), _MOST_SUBCLASSES):
+            if len(self.project.classes[each].facts.bases) > 1:
+                yield each
 
     def is_shared(self, class_name: str, name: str) -> str | None:
         """The class that holds `instance.name`, where it is a class attribute that no instance overrides."""

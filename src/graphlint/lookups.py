@@ -183,7 +183,7 @@ class Lookups(Frame):
         if holder is not None and not quiet:  # what is assigned to an object is its own
             return self.class_attribute(holder, name)
         known = self.all.field(t.name, name)
-        definer = self.all.definer(t.name, name)
+        definer = self.all.definer(t.name, name) or self.all.mixed_in(t.name, name)
         if not known.types and definer is None:
             for each in self.project.mro(t.name):  # what `__getattr__` gives
                 if self.vocabulary.knows(f"{each}.{name}"):
@@ -366,7 +366,8 @@ class Lookups(Frame):
             dotted = f"{dotted}.{expr.name}"
         return self.of_symbol(self.project.resolve(dotted))
 
-    def super_(self) -> Value:
+    def super_(self, name: str = "") -> Value:
+        """What `super()` stands for: an object of the next class that has what it is asked for, if that is given."""
         owner = self.entry.owner
         if owner is None:
             return NOTHING_KNOWN
@@ -375,6 +376,7 @@ class Lookups(Frame):
         dynamic = value.types[0].name if value.types else owner
         order = self.project.mro(dynamic)
         after = order[order.index(owner) + 1 :] if owner in order else self.project.mro(owner)[1:]
+        after = [each for each in after if self.project.defines(each, name)] or list(after)
         if self.entry.kind == "classmethod":
             return Value(symbol=Symbol("class", after[0])) if after else NOTHING_KNOWN
         return Value(value.places, tuple(Type(each) for each in after[:1]), exact=True)

@@ -365,6 +365,11 @@ class Project:
                 return entry.methods[name]
         return None
 
+    def defines(self, class_name: str, name: str) -> bool:
+        """Whether a class has a method or a class attribute of its own."""
+        entry = self.classes.get(class_name)
+        return entry is not None and (name in entry.methods or name in entry.attributes)
+
     def setter(self, class_name: str, name: str) -> str | None:
         """The function that `instance.name = value` runs."""
         for each in self.mro(class_name):

@@ -1,0 +1,119 @@
+"""Releases that a class inherits, mixes in, or writes as another value; graphs of functions in a function."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphlint import check, registry
+from graphlint.config import Settings
+
+MIXED = """
+import torch
+
+
+class Base:
+    def __init__(self, net):
+        self.net = net
+        self.kv_rows = torch.zeros(8, device="cuda")
+        self.prepare()
+
+    def forward(self):
+        return self.net(self.kv_rows)
+
+    def close(self):
+        {give}
+
+
+class Recording:
+    def prepare(self):
+        self.graph = torch.cuda.CUDAGraph()
+        self.forward()
+        with torch.cuda.graph(self.graph):
+            self.out = self.forward()
+
+    def forget(self):
+        self.graph.reset()
+
+
+class Runner(Recording, Base):
+    def close(self):
+        {first}
+        {second}
+"""
+ABOVE, FORGET = "super().close()", "self.forget()"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def reported(text: str) -> list[str]:
+    text = text.lstrip("\n")
+    Path("m.py").write_text(text)
+    findings = check.check(["."], Settings(), registry.select(("manager-order",))).findings
+    return [text.encode()[slice(*each.span)].decode() for each in findings]
+
+
+@pytest.mark.parametrize(
+    ("give", "expected"),
+    [
+        ("self.kv_rows = None", [FORGET]),
+        ("del self.kv_rows", [FORGET]),
+        ("self.kv_rows = torch.empty(0)", [FORGET]),
+        ("self.kv_rows = torch.tensor([])", [FORGET]),
+        ("self.kv_rows.data = torch.empty(0)", [FORGET]),
+        ("self.kv_rows.resize_(0)", [FORGET]),
+        ("self.kv_rows.zero_()", []),
+    ],
+)
+def test_a_mixin_and_the_class_beside_it(give: str, expected: list[str]) -> None:
+    assert reported(MIXED.format(give=give, first=ABOVE, second=FORGET)) == expected
+    assert reported(MIXED.format(give=give, first=FORGET, second=ABOVE)) == []
+
+
+def test_a_mixin_that_stands_behind_the_class() -> None:
+    text = MIXED.format(give="self.kv_rows = None", first=ABOVE, second=FORGET)
+    assert reported(text.replace("(Recording, Base)", "(Base, Recording)")) == [FORGET]
+
+
+UPDATED = """
+import torch
+
+
+class Layer:
+    def __init__(self):
+        self.k_cache = torch.zeros(8, device="cuda")
+
+    def unbind(self):
+        self.k_cache = None
+
+
+class Step:
+    def __init__(self, layer):
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.out = layer.k_cache * 2
+
+    def free(self):
+        self.graph.reset()
+
+
+class Runner:
+    def __init__(self):
+        self.layer = Layer()
+        self.steps = {{}}
+        self.steps.update({{n: Step(self.layer) for n in (2, 1)}})
+
+    def close(self):
+        {first}
+        {second}
+"""
+LOOP = "for step in self.steps.values():\n            step.free()"
+
+
+def test_what_an_update_puts_into_a_table() -> None:
+    assert reported(UPDATED.format(first="self.layer.unbind()", second=LOOP)) == ["step.free()"]
+    assert reported(UPDATED.format(first=LOOP, second="self.layer.unbind()")) == []
