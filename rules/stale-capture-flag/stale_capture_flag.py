@@ -87,14 +87,19 @@ class _Finder:
     def _words(self) -> frozenset[str]:
         """Names by which a capture is asked for, those of the project's own wrappers included."""
         words = set(self.analysis.vocabulary.names.capturing) | {"is_current_stream_capturing"}
-        wrappers = {
-            entry.facts.name
-            for entry in list(self.project.functions.values())
-            if entry.facts.qualname != MODULE
-            and not words.isdisjoint(entry.facts.words)
-            and self.dependences.reading(entry.name).returns.capturing
-        }
-        return frozenset(words | wrappers)
+        new = frozenset(words)
+        for _ in range(_HIGHEST):
+            new = frozenset(self._wrappers(new)) - words
+            words |= new
+        return frozenset(words)
+
+    def _wrappers(self, words: frozenset[str]) -> Iterator[str]:
+        """Names of functions that ask by one of these names and give the answer."""
+        for entry in list(self.project.functions.values()) if words else ():
+            if entry.facts.qualname != MODULE and not words.isdisjoint(entry.facts.words):
+                returns = self.dependences.reading(entry.name).returns
+                if returns.capturing or returns.eager:
+                    yield entry.facts.name
 
     def _judged(self, entry: FunctionEntry, kept: Kept) -> Suspect | None:
         if kept.how == "default":
@@ -212,7 +217,8 @@ class _Finder:
     def _made_before(self, entry: FunctionEntry, kept: Kept) -> Suspect | None:
         """An answer in a dictionary, a tuple or a list that a capture's block uses."""
         users = list(self._used_in_block(entry, kept.span, 0))
-        name = next((flow.last_name(target) for target in self._targets_of(entry, kept.span)), "")
+        targets = (flow.last_name(target) for target in self._targets_of(entry, kept.span))
+        name = next(targets, f"what {entry.facts.name} gives")
         if not users or not name:
             return None
         return self._suspect(entry, kept, f"the flag in {name}", _BEFORE, Precision.MEDIUM, {}, users)
@@ -336,6 +342,8 @@ class _Finder:
     def _targets_of(self, entry: FunctionEntry, span: Span) -> Iterator[flow.Name | flow.Attr]:
         """Variables and attributes that a function gives a value which an expression is part of, or puts it into."""
         for bind in flow.statements(entry.lowered.flow):
+            if isinstance(bind, flow.Scope) and isinstance(bind.target, flow.Name) and bind.context.span.contains(span):
+                yield bind.target
             if isinstance(bind, flow.Bind) and bind.value is not None and bind.span.contains(span):
                 target = bind.target
                 while isinstance(target, flow.Item):

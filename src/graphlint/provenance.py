@@ -287,7 +287,9 @@ class _Reader:
     def run(self, body: Flow) -> None:
         match body:
             case flow.Eval(value=value):
-                self.value(value)
+                given = self.value(value)
+                if isinstance(value, flow.Op) and value.op == "yield":
+                    self._gives(given, *value.operands[:1])
             case flow.Bind():
                 self.bind_statement(body)
             case flow.Drop(target=target):
@@ -310,6 +312,12 @@ class _Reader:
                 result = self.value(value) if value is not None else Dependent(literal=None)
                 if kind == "return":
                     self.returned.append(result)
+                    self._gives(result, value)
+
+    def _gives(self, value: Dependent, expr: Expr | None = None) -> None:
+        """Note the answers in a display that the function gives."""
+        if isinstance(expr, flow.Group):
+            self.keep("made", value, expr)
 
     def branch(self, alt: flow.Alt) -> None:
         test = self.test(alt.test)
@@ -345,6 +353,8 @@ class _Reader:
             self.result.kept.append(Kept("branch", self.asked(alt.test)))
         if self.captures and (test.capturing or test.eager):
             self._keeps_early(alt.test)
+        if (test.capturing and not _raises(alt.then)) or (test.eager and not _raises(alt.other)):
+            self._keeps_outer(alt.test)
         if (leaves[0] and test.capturing) or (leaves[1] and test.eager):
             self.eager = True  # for the rest of the block that this stands in
         if leaves == [True, False]:
@@ -956,6 +966,13 @@ class _Reader:
             else:
                 self._keeps_early(arg)
 
+    def _keeps_outer(self, expr: Expr) -> None:
+        """Note the answers in a test that the function around this one asked for."""
+        if isinstance(expr, flow.Name) and (asked := self._outer(expr.id)) is not None:
+            self.result.kept.append(Kept("closure", asked, None, None, expr))
+        for inner in flow.subexpressions(expr) if isinstance(expr, flow.Op) else ():
+            self._keeps_outer(inner)
+
     def _outer(self, name: str) -> Span | None:
         """Where the function around this one asked for the answer that a variable of its own holds."""
         if name in self.env or self.parent is None:
@@ -1237,8 +1254,18 @@ def _raises(body: Flow) -> bool:
 def _acts(body: Flow) -> bool:
     """Whether a flow writes an attribute, and is no mere refusal."""
     if isinstance(body, flow.Bind):
-        return isinstance(body.target, flow.Attr) and isinstance(body.value, flow.Lit)
+        return isinstance(body.target, flow.Attr) and _is_named_constant(body.value)
     return any(map(_acts, flow.children(body)))
+
+
+def _is_named_constant(value: Expr | None) -> bool:
+    """Whether an expression is a literal, or a constant that a module or a class has a name for: `GRAPH`, `Mode.GRAPH`."""
+    match value:
+        case flow.Name(id=name):
+            return name.isupper()
+        case flow.Attr(base=flow.Name(id=base), name=name):
+            return name.isupper() or base.lstrip("_")[:1].isupper()
+    return isinstance(value, flow.Lit)
 
 
 def _join(one: Mapping[str, Dependent], other: Mapping[str, Dependent]) -> dict[str, Dependent]:
