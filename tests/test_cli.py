@@ -418,6 +418,47 @@ def test_an_interrupt_is_130(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Traceback" not in done.err
 
 
+def test_an_interrupted_fix_says_what_it_has_written(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    make("a.py", "danger()\n")
+    make("b.py", "danger()\n")
+    replace = os.replace
+
+    def wrapper(new: str, path: str) -> None:
+        replace(new, path)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(os, "replace", wrapper)
+    done = run("fix")
+    assert (done.code, done.out) == (130, "")
+    assert "a.py:3: fixed risky-call" in done.err
+    assert "b.py:3: fixed risky-call" in done.err
+    assert [Path(name).read_text() for name in ("a.py", "b.py")] == [f"{GRAPHS}calm()\n"] * 2
+
+
+def test_a_fix_that_is_interrupted_early_says_that_nothing_was_changed(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make("a.py", "danger()\n")
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fixing, "fix", interrupted)
+    done = run("fix")
+    assert done.code == 130
+    assert done.err.startswith("interrupted: nothing was changed\n")
+    assert Path("a.py").read_text() == f"{GRAPHS}danger()\n"
+
+
+def test_a_fix_names_every_file_that_it_changes(run: Run) -> None:
+    make("pkg/__init__.py", "")
+    make("pkg/a.py", "everywhere()\n")
+    make("pkg/b.py", "everywhere()\n")
+    done = run("fix", "pkg")
+    assert done.err.startswith("pkg/a.py:3: fixed risky-call: ")
+    assert "  in pkg/b.py too\n" in done.err
+
+
 def test_a_signal_ends_a_process_with_130() -> None:
     os.mkfifo("slow.toml")  # who opens it for reading waits for a writer, who writes nothing
     process = subprocess.Popen(command("check", "--config", "slow.toml"), stderr=subprocess.PIPE, text=True)

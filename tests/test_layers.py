@@ -16,7 +16,7 @@ SRC = ROOT / "src" / "graphlint"
 RULES = ROOT / "rules"
 
 LAYERS = """
-    source words mentions namesake sharing stand_ins targets | syntax edits flow effects values | comments findings
+    source words mentions namesake sharing interrupts stand_ins targets | syntax edits flow effects values | comments findings
     declarations behavior learned | facts automaton vocabulary | rule operators | project | rebasing | sieve execution
     dependence assignments | records bindings conditions | knowledge emptying | frame | lookups | deferred | calls |
     expressions | evaluate slices | candidates | summaries provenance | engines keeping ownership readers teardowns

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -150,6 +151,36 @@ def test_renames_are_taken_back_if_one_fails(here: Path, monkeypatch: pytest.Mon
         write(changes)
     assert len(seen) == 5
     assert state(changes) == ["old", "old", "old"]
+    assert leftovers(here, changes) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_an_interrupt_waits_for_the_last_rename(
+    here: Path, monkeypatch: pytest.MonkeyPatch, at: int, number: signal.Signals
+) -> None:
+    changes = made("a.py", "b.py", "c.py")
+    replace = os.replace
+    seen: list[str] = []
+
+    def wrapper(new: str, path: str) -> None:
+        replace(new, path)
+        seen.append(path)
+        if len(seen) == at:
+            signal.raise_signal(number)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", wrapper)
+    usual = signal.signal(number, interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            write(changes)
+        assert signal.getsignal(number) is interrupt
+    finally:
+        signal.signal(number, usual)
+    assert state(changes) == ["new", "new", "new"]
     assert leftovers(here, changes) == []
 
 

@@ -160,23 +160,30 @@ def fix_(paths: tuple[str, ...], *, diff: bool, unsafe_fixes: bool, with_test: s
 
     A fix is applied only if afterwards its finding is gone and no other stands in its place.
     """
-    from graphlint import fixing, writing
+    from graphlint import fixing, interrupts, writing
 
-    settings, rules, inputs = _inputs(paths, options)
-    if with_test is not None:
-        _check_tests(rules, changes_nothing=diff or "-" in paths)
-    outcome = fixing.fix(inputs, rules, unsafe=unsafe_fixes)
-    tests = _tests(outcome, inputs, rules, with_test) if with_test is not None else ()
+    try:
+        settings, rules, inputs = _inputs(paths, options)
+        if with_test is not None:
+            _check_tests(rules, changes_nothing=diff or "-" in paths)
+        outcome = fixing.fix(inputs, rules, unsafe=unsafe_fixes)
+        tests = _tests(outcome, inputs, rules, with_test) if with_test is not None else ()
+    except KeyboardInterrupt:
+        _say("interrupted: nothing was changed")
+        raise
     if diff:
         _write(fixing.diff(outcome.changes))
     elif "-" in paths:
         (given,) = inputs.selection.report
         _write(outcome.report.sources[given].content)
     else:
-        writing.write(outcome.changes)
-        _write_tests(tests)
+        with interrupts.put_off():  # until it is said what was written
+            writing.write(outcome.changes)
+            _say_fixes(outcome, would="fixed")
+            _write_tests(tests)
     _print_findings(outcome.report, rules, options, is_taken=diff or "-" in paths)
-    _say_fixes(outcome, would="would fix" if diff else "fixed")
+    if diff or "-" in paths:
+        _say_fixes(outcome, would="would fix" if diff else "fixed")
     _say_warnings(inputs, outcome.report, options)
     _say(_summary(inputs, outcome.report, unsafe=unsafe_fixes))
     return 1 if diff and outcome.changes else _exit_code(outcome.report, settings)
@@ -484,6 +491,8 @@ def _say_fixes(outcome: Outcome, *, would: str) -> None:
         _say(f"{finding.path}:{applied.row}: {would} {finding.rule}: {fix.title} ({fix.applicability.value})")
         for condition in fix.conditions:
             _say(f"  - {condition}")
+        if others := sorted({edit.path for edit in fix.edits} - {finding.path}):
+            _say(f"  in {', '.join(others)} too")
     for refusal in outcome.refused:
         _say(f"{refusal.finding.path}:{refusal.row}: not fixed: {refusal.finding.rule}: {refusal.reason}")
 

@@ -1,8 +1,9 @@
 """Writes changed files: each atomically, several together or not at all, and never over somebody else's change.
 
 Every new content is first written beside its file; only when all of them are there do they take the files' places, one
-rename each. If one rename fails the earlier ones are taken back. A file keeps its mode and, where the system allows it,
-its owner; a link stays a link, what it leads to changes. Contents are bytes: encoding and line endings stay.
+rename each. If one rename fails the earlier ones are taken back; an interrupt waits for the last one. A file keeps its mode
+and, where the system allows it, its owner; a link stays a link, what it leads to changes. Contents are bytes: encoding and
+line endings stay.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+
+from graphlint import interrupts
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,8 @@ def write(changes: Mapping[str, Change]) -> None:
     try:
         for real, change in targets.items():
             temporary[real] = _write_beside(real, change.after)
-        _swap(targets, temporary)
+        with interrupts.put_off():
+            _swap(targets, temporary)
     finally:
         for leftover in temporary.values():
             with suppress(OSError):
