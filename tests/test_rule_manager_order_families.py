@@ -117,3 +117,31 @@ LOOP = "for step in self.steps.values():\n            step.free()"
 def test_what_an_update_puts_into_a_table() -> None:
     assert reported(UPDATED.format(first="self.layer.unbind()", second=LOOP)) == ["step.free()"]
     assert reported(UPDATED.format(first=LOOP, second="self.layer.unbind()")) == []
+
+
+CLOSURE = """
+import torch
+
+
+def make(net, n):
+    kv_cache = {{"rows": torch.zeros(n, device="cuda")}}
+    graphs = {{}}
+
+    def record(size):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            net(kv_cache["rows"][:size])
+        graphs[size] = graph
+
+    def close():
+        {first}
+        {second}
+
+    return record, close
+"""
+DEATHS = "for graph in graphs.values():\n            graph.reset()"
+
+
+def test_functions_in_a_function() -> None:
+    assert reported(CLOSURE.format(first="kv_cache.clear()", second=DEATHS)) == ["graph.reset()"]
+    assert reported(CLOSURE.format(first=DEATHS, second="kv_cache.clear()")) == []

@@ -3,7 +3,7 @@
 A suspect's values:
 
     place   what is released, as the message names it
-    scope   `class` or `process`
+    scope   `class` or `process`, or the class of the object that handed it to all of them
     loop    `path:row` of the loop over engines, or of the second call, that makes it run more than once
     ways    the functions between those that run it for several objects and the release (`graphlint.descents`), as JSON
     whole   instead: why they cannot be parted there, as a clause
@@ -24,10 +24,10 @@ from graphlint.engines import Repetition, releasing_frame, repeated
 from graphlint.execution import Event, Frame, atoms
 from graphlint.findings import Precision, Severity, Step, Suspect
 from graphlint.project import FunctionEntry
-from graphlint.readers import keeps_items
+from graphlint.readers import keeps_items, reads
 from graphlint.summaries import Analysis, Site
 from graphlint.typestate import place_text, step
-from graphlint.values import ELEMENT, Place
+from graphlint.values import ELEMENT, Place, Test
 
 if TYPE_CHECKING:
     from graphlint.codemod import Module, Modules
@@ -43,11 +43,12 @@ _ALIVE = (Effect.GRAPH_DEATH, Effect.CAPTURE)
 def suspects(analysis: Analysis) -> Iterator[Suspect]:
     """Releases of a class's or the process's memory that a method makes for one object among several.
 
-    Two shapes: a method releases what all share, and some function runs that method for several objects while the graphs
-    of a later one live; or a loop resets one graph after another and releases what all share in between.
+    Three shapes: a method releases what all share, and some function runs that method for several objects while the graphs
+    of a later one live; the same, of what one object has handed to all of them; or a loop resets one graph after another and
+    releases what all share in between.
     """
     best: dict[tuple[str, Span], Suspect] = {}
-    for suspect in (*_per_engine(analysis), *_per_graph(analysis)):
+    for suspect in (*_per_engine(analysis), *_of_holder(analysis), *_per_graph(analysis)):
         key = (suspect.path, suspect.at)
         if key not in best or len(suspect.trace) < len(best[key].trace):
             best[key] = suspect
@@ -73,6 +74,48 @@ def _per_engine(analysis: Analysis) -> Iterator[Suspect]:
                 if not _others_live(analysis, repetition, root.function, event):
                     continue
                 yield _suspect(analysis, root, site, repeated_in, repetition)
+
+
+def _of_holder(analysis: Analysis) -> Iterator[Suspect]:
+    """Releases of memory that the objects of a collection were handed by the one that holds them all."""
+    for name, repetitions in repeated(analysis).items():
+        function = analysis.project.functions[name]
+        root = analysis.effectful.get(name)
+        if function.owner is None or root is None or not _owns_graphs(analysis, function.owner, root):
+            continue
+        read = [slot for slot in reads(analysis, function.owner) if not keeps_items(analysis, function.owner, slot)]
+        for repetition in repetitions:
+            for site in analysis.sites(analysis.effectful[repetition.root]):
+                if site.effect is Effect.WS_RELEASE and site.event.node.slot in read and _is_common(site, name):
+                    own = [each for each in analysis.sites(root) if each.event.node is site.event.node]
+                    if own and _others_live(analysis, repetition, name, own[0].event):
+                        holder = analysis.project.functions[repetition.root].owner or "process"
+                        yield _suspect(analysis, root, own[0], (), repetition, holder=holder.rpartition(".")[2])
+
+
+def _is_common(site: Site, method: str) -> bool:
+    """Whether a method that runs for any of several objects releases what is not of that one: it is the same for all."""
+    event = site.event
+    runs = [frame.receiver for frame in event.stack if frame.function == method]
+    if not runs or not runs[0] or len(site.places) != 1 or ELEMENT not in runs[0][0]:
+        return False
+    place, receiver = site.places[0], runs[0][0]
+    if ELEMENT in place or place[0] != receiver[0] or not place[0].startswith("$") or len(place) < 2:
+        return False
+    asked = [each for guard in event.guards for each in _asked(guard)]
+    return not any(each[:2] == place[:2] and each[: len(place)] != place for each in asked)  # it may count its users
+
+
+def _asked(test: Test) -> Iterator[Place]:
+    """The places that a test asks about, or compares."""
+    match test:
+        case ("atom", _, place):
+            yield place
+        case ("compare", _, read, _):
+            yield from read
+        case ("not" | "and" | "or", *inner):
+            for each in inner:
+                yield from _asked(each)
 
 
 def _per_graph(analysis: Analysis) -> Iterator[Suspect]:
@@ -261,6 +304,7 @@ def _suspect(
     repeated_in: Sequence[str],
     repetition: Repetition | None,
     death: Site | None = None,
+    holder: str = "",
 ) -> Suspect:
     function = analysis.project.functions[root.function]
     module = function.module
@@ -288,8 +332,11 @@ def _suspect(
         "loop": loop,
         "scope": "class" if what and site.places and site.places[0][0].startswith("class:") else "process",
     }
+    if holder:
+        values |= {"scope": holder, "whole": f"each was handed it by its {holder}"}
     try:
-        values["ways"] = described(descent(analysis, root.function, site.event, repeated_in))
+        if not holder:
+            values["ways"] = described(descent(analysis, root.function, site.event, repeated_in))
     except NotPartedError as error:
         values["whole"] = str(error)
     return Suspect(

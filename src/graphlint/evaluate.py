@@ -492,6 +492,9 @@ class Evaluation(Expressions):
                 if (entry := self.entry_of(base, held, key)) is not None:
                     self.touch("drop", entry.places, entry.slot, span, held=entry.types)
                     return
+                if isinstance(key, flow.Op) and key.op == "Slice" and not key.operands:  # `del self.graphs[:]`
+                    self.touch("clear", held.places, held.slot, span, held=held.types)
+                    return
                 how = "clear" if (flow.dotted_text(base), flow.dotted_text(key)) in self.emptied else "pop"
                 gone = NOTHING_KNOWN if how == "clear" else None
                 self.touch(how, held.places, held.slot, span, held=held.types, key=gone)

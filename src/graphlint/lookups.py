@@ -5,6 +5,7 @@ from __future__ import annotations
 from graphlint import flow
 from graphlint.flow import Expr
 from graphlint.frame import Frame
+from graphlint.knowledge import HELD
 from graphlint.project import FunctionEntry
 from graphlint.rebasing import bound_over
 from graphlint.source import Span
@@ -56,6 +57,10 @@ class Lookups(Frame):
             cell = self.cell(name)
             if cell is None or not value.places or not value.places[0][0].startswith(("@", "%")):
                 return value
+            if self.emitting:
+                notes = self.all.note(cell)
+                notes.tags |= value.tags & HELD | ({"fresh", "tensor"} if value.fresh else set())
+                notes.types |= {t.name for t in flat(value.types)}
             return value._replace(places=(cell,), slot=cell, tags=value.tags - CONSTANTS - {"empty"}, fresh=())
         symbol = self.project.lookup(self.module, name)
         if symbol is None:
