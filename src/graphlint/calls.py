@@ -59,7 +59,7 @@ _ASKING = ("allclose", "equal", "is_", "numel", "result_type", "save")
 """Beginnings of the names of those that do not."""
 _BLANKS = frozenset(("empty", "tensor", "zeros"))
 _ON_DEVICE = frozenset(("is_available", "is_initialized", "is_cuda", "is_cuda_alike"))
-_RUNNERS = frozenset(("map", "imap", "imap_unordered", "starmap", "to_thread"))
+_RUNNERS = frozenset(("map", "imap", "imap_unordered", "starmap", "to_thread", "run_in_executor"))
 """Methods of executors and event loops that run a function with arguments, and that one waits for.
 
 What is only submitted runs at some time, in no order with what stands behind it.
@@ -288,7 +288,11 @@ class Calling(Deferring):
                 if name == "pop":
                     self.touch("drop", held.places, held.slot, span, held=held.types)
                 return self.read(held)
-        if any(value.calls for value in args[:1]) and (ran := self.run_elsewhere(name, callee, args, keywords, expr)):
+        if name == "run_in_executor":
+            args = args[1:]
+        if any(value.calls or value.symbol for value in args[:1]) and (
+            ran := self.run_elsewhere(name, callee, args, keywords, expr)
+        ):
             return ran
         if name in _MODULE_LISTS and args and callee.symbol is not None:
             return args[0]._replace(tags=args[0].tags - {"empty"})
@@ -331,9 +335,13 @@ class Calling(Deferring):
         self, name: str, callee: Value, args: Sequence[Value], keywords: Mapping[str, Value], expr: flow.Call
     ) -> Value | None:
         """A function that an executor, or another thread, is given to run, as if it ran at once."""
-        if name not in _RUNNERS or not args or not args[0].calls or callee.calls:
+        if name not in _RUNNERS or not args or callee.calls:
             return None
         function, rest = args[0], args[1:]
+        if not function.calls:
+            known = self.vocabulary.called(self.names_of(function))
+            owner = Value(tuple(place[:-1] for place in function.places), slot=function.slot)
+            return self.effects(known, function, owner, rest, keywords, expr) if known else None
         if name in ("map", "imap", "imap_unordered", "starmap"):
             return self.mapped(function, rest[0], expr) if rest else None
         return self.call_functions(function.calls, rest, tuple(keywords.items()), expr.span)
@@ -586,6 +594,9 @@ class Calling(Deferring):
             return Value(receiver.places, each=Value(items=(NOTHING_KNOWN, receiver.element)))
         if name == "keys" and kinds:
             return Value(receiver.places, each=NOTHING_KNOWN)
+        if name == "__setitem__" and len(args) == 2:
+            self.touch("add", receiver.places, receiver.slot, span, args[1], key=args[0])
+            return NOTHING_KNOWN
         if name in ("get", "__getitem__") and args:
             if not kinds & {"dict", "OrderedDict", "defaultdict"} and kinds:
                 return None
@@ -689,6 +700,8 @@ class Calling(Deferring):
                     self.all.slots_given.setdefault((bound.function, param), set()).add(value.slot)
                 if "stream" in value.tags:
                     self.all.streams.add((bound.function, param))
+                if "captured" in value.tags:
+                    self.all.captures_given.setdefault((bound.function, param), set()).add(self.owner)
                 if items := self.all.filled.get((bound.function, param)):
                     self._fill(value, items)
         outside = any(bound.outside or self.all.runs_outside(bound.function) for bound in bounds)
@@ -699,6 +712,9 @@ class Calling(Deferring):
         if all(self.all.only_raises(bound.function) for bound in bounds):
             self.emit(b.Leaves("raise", span))
         result = union(results)
+        if "captured" in result.tags and not self.in_capture:
+            made = [self.project.functions[bound.function] for bound in bounds]
+            self.captured_by[f"@{span.start}"] = {each.owner or f"mod:{each.module.name}" for each in made}
         if external is not None and external.test is not None:
             return external
         if all(each is not None and each.asks_capture for each in map(self.all.built, keys)):

@@ -77,6 +77,8 @@ class Frame(ABC):
         """Where a decorator keeps what the function returns."""
         self.captured_calls: set[str] = set()
         self.given: dict[str, tuple[Origin, ...]] = {}
+        self.captured_by: dict[str, set[str]] = {}
+        """By root of a place that a call gave, the classes and modules whose captures made it."""
         self.return_tests: list[Test] = []
         self.yields_in_pool = False
         self.yields_in_capture = False
@@ -102,6 +104,8 @@ class Frame(ABC):
         """Comprehensions around the expression at hand, and assignments in expressions before it: they hide variables."""
         self.params = frozenset(param.name for param in entry.facts.params)
         own = entry.owner is not None and entry.kind in ("method", "property") and bool(entry.facts.params)
+        self.owner = entry.owner or f"mod:{entry.module.name}"
+        """The class of a method, the module of a function."""
         self.me = f"${entry.facts.params[0].name}" if own else ""
         self._start(types)
 
@@ -237,6 +241,9 @@ class Frame(ABC):
         if self.emitting and slot is not None and how in ("write", "add"):
             notes = self.all.note(slot)
             notes.tags |= tags & HELD
+            if "captured" in tags:
+                made = [self.captured_by[place[0]] for place in value.places if place[0] in self.captured_by]
+                notes.capturers.update(*made or [{self.owner}])
             if value.fresh:
                 notes.tags.add("fresh")
                 if any(t.name == TENSOR for t in flat(value.types)):
@@ -336,7 +343,8 @@ class Frame(ABC):
         kinds = [t for t in container.types if t.name in CONTAINERS] or [Type(kind)]
         types = tuple(Type(t.name, tuple(dict.fromkeys((*t.items, *item.types)))[:WIDEST]) for t in kinds)
         calls = tuple(dict.fromkeys((*container.calls, *item.calls)))[:WIDEST]
-        result = container._replace(types=types, tags=container.tags - {"empty"}, items=None, calls=calls)
+        tags = (container.tags - {"empty"}) | (item.tags & {"captured"})
+        result = container._replace(types=types, tags=tags, items=None, calls=calls)
         if container.places and all(place[0].startswith("@") and len(place) == 1 for place in container.places):
             result = self._holding(result, container, item, one=one and kind == "list")
         self.env[base.id] = result

@@ -55,6 +55,8 @@ class SlotNotes:
     types: set[str] = field(default_factory=set)
     sources: set[Slot] = field(default_factory=set)
     """Slots whose values were put here as they are: both hold on to the same objects."""
+    capturers: set[str] = field(default_factory=set)
+    """Classes, and modules of functions, that captured what was put here."""
 
 
 class Known(NamedTuple):
@@ -90,6 +92,8 @@ class Knowledge(ABC):
         self.slots: dict[Slot, SlotNotes] = {}
         self.given: dict[str, set[str]] = {}
         """By function, its parameters that are given device memory as it is allocated."""
+        self.captures_given: dict[tuple[str, str], set[str]] = {}
+        """Functions and their parameters that are given what a capture made, with the classes and modules that captured."""
         self.slots_given: dict[tuple[str, str], set[Slot]] = {}
         """Functions and their parameters, with the attributes and variables whose values these are given."""
         self.filled: dict[tuple[str, str], set[Type]] = {}

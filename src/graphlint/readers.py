@@ -84,11 +84,11 @@ def _belong(
     What lies nearer in the tree of objects belongs together; else what the owner of the graphs was made with.
     """
     place = container(place)
-    near = _common(place, graphs)
+    near = common(place, graphs)
     others = memories.get(place, frozenset())
-    if any(_common(other, graphs) > near for other in others):
+    if any(common(other, graphs) > near for other in others):
         return False
-    if any(_common(place, other) > near for other in captured.get(graphs, ())):
+    if any(common(place, other) > near for other in captured.get(graphs, ())):
         return False
     owner = analysis.project.functions[root.function].owner
     if owner is None or place[:1] != graphs[:1] or len(place) < 2 or len(graphs) < 2:
@@ -98,7 +98,7 @@ def _belong(
     return place[1] in given or not given & siblings
 
 
-def _common(one: Place, other: Place) -> int:
+def common(one: Place, other: Place) -> int:
     """Length of the path that two places share."""
     return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 

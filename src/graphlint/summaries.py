@@ -382,6 +382,7 @@ class Analysis:
     def acting(self) -> frozenset[str]:
         """Keys of the behaviors that do something of interest, themselves or through a call."""
         everything = {each.key: each for each in self.behaviors.all()}
+        self._note_captures_given()
         for each in everything.values():
             self._note_given(each)
             each.paths = self._paths(each) if self.behaviors.ways else {}
@@ -457,6 +458,39 @@ class Analysis:
         for node in behavior.nodes if params else ():
             if isinstance(node, b.Touches) and any(p[0][1:] in params and len(p) == 1 for p in node.value_places):
                 self.behaviors.note(node.slot).tags.add("fresh")
+
+    def _note_captures_given(self) -> None:
+        """Note that a slot is given what a capture made: as an argument, through however many calls, or in a container."""
+        by_function: dict[str, list[Behavior]] = {}
+        for each in self.behaviors.all():
+            by_function.setdefault(each.function, []).append(each)
+        for (function, param), slots in self.behaviors.slots_given.items():
+            for each in by_function.get(function, ()):
+                for node in each.nodes:
+                    if isinstance(node, b.Touches) and "captured" in node.tags and node.places == ((f"${param}",),):
+                        entry = self.project.functions[function]
+                        for slot in slots if node.how == "add" else ():
+                            notes = self.behaviors.note(slot)
+                            notes.tags.add("captured")
+                            notes.capturers.add(entry.owner or f"mod:{entry.module.name}")
+        given = self.behaviors.captures_given
+        waiting = list(given)
+        while waiting:
+            function, param = waiting.pop()
+            capturers = given[function, param]
+            for each in by_function.get(function, ()):
+                for node in each.nodes:
+                    if isinstance(node, b.Touches) and (f"${param}",) in node.value_places and node.slot is not None:
+                        notes = self.behaviors.note(node.slot)
+                        notes.tags.add("captured")
+                        notes.capturers |= capturers
+                    elif isinstance(node, b.Calls):
+                        for name, places in node.bindings:
+                            for key in node.behaviors if (f"${param}",) in places else ():
+                                known = given.setdefault((key.partition("|")[0], name), set())
+                                if not capturers <= known:
+                                    known |= capturers
+                                    waiting.append((key.partition("|")[0], name))
 
     def _simplified(self, node: Node) -> Node:
         match node:

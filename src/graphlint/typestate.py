@@ -23,10 +23,10 @@ from graphlint.automaton import EXIT, HAZARD, RAISE, Automaton
 from graphlint.behavior import Behavior
 from graphlint.effects import Effect
 from graphlint.engines import Repetition, releasing_frame, repeated
-from graphlint.execution import Config, Event, Frame
+from graphlint.execution import Config, Event, Frame, visit
 from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
 from graphlint.platforms import is_on_one_platform
-from graphlint.readers import Evidence, container, holds_class, is_drop, read_memory
+from graphlint.readers import Evidence, common, container, holds_class, is_drop, read_memory
 from graphlint.rule import Rule
 from graphlint.source import Span
 from graphlint.summaries import Analysis, Site
@@ -137,7 +137,7 @@ def _subjects(analysis: Analysis, automaton: Automaton, root: Behavior, sites: S
         case "process":
             yield Subject(())
         case "workspace":
-            yield from _workspaces(analysis, sites, deaths)
+            yield from _workspaces(analysis, root, sites, deaths)
         case "memory":
             for memory in read_memory(analysis, root, sites):
                 by_name = memory.evidence is not Evidence.READ
@@ -148,7 +148,9 @@ def _subjects(analysis: Analysis, automaton: Automaton, root: Behavior, sites: S
                         yield Subject(place, graphs, entry=entry, dropped=is_drop(analysis, death))
 
 
-def _workspaces(analysis: Analysis, sites: Sequence[Site], deaths: dict[Place, Site]) -> Iterator[Subject]:
+def _workspaces(
+    analysis: Analysis, root: Behavior, sites: Sequence[Site], deaths: dict[Place, Site]
+) -> Iterator[Subject]:
     """Memory that lies, or may lie, in the pool of graphs that die here."""
     released: dict[tuple[Place, Place], Subject] = {}
     for graphs, death in deaths.items():
@@ -165,11 +167,14 @@ def _workspaces(analysis: Analysis, sites: Sequence[Site], deaths: dict[Place, S
                     or (node.slot in analysis.captured_slots)
                     or (isinstance(node, b.Touches) and analysis.keeps_captured(node.slot))
                     or ("captured" in analysis.holds(node.slot) and place[: len(place) - 1] == graphs[: len(place) - 1])
+                    or (_is_of_captures(analysis, node.slot, death) and _is_nearest(place, graphs, death, deaths))
                 )
                 if by_name or inside:
                     released.setdefault(
                         (graphs, place), Subject(place, graphs, by_name=by_name and not inside, entry=entry)
                     )
+        for place in _filled_again(analysis, root, graphs, death, sites):
+            released.setdefault((graphs, place), Subject(place, graphs, held=True))
         for entry in _evidence(analysis, death):
             store = _store(entry)
             if store is not None:
@@ -180,6 +185,46 @@ def _workspaces(analysis: Analysis, sites: Sequence[Site], deaths: dict[Place, S
             if release is not None:
                 released[graphs, place] = Subject(place, graphs, release=release, held=True)
     yield from released.values()
+
+
+def _filled_again(
+    analysis: Analysis, root: Behavior, graphs: Place, death: Site, sites: Sequence[Site]
+) -> Iterator[Place]:
+    """Tables beside graphs that die all, where later captures put what they make instead of what the dead ones made."""
+    node = death.event.node
+    of_all = ELEMENT not in death.places[0] if isinstance(node, b.Happens) else node.how != "pop"
+    if not (of_all or death.event.loops) or not any(site.effect is Effect.CAPTURE for site in sites):
+        return
+    found: list[Event] = []
+    visit(root, analysis.effectful.get, found.append)
+    for event in found:
+        node = event.node
+        if not isinstance(node, b.Touches) or node.how != "add" or "captured" not in node.tags:
+            continue
+        if not event.places or event.in_constructor:
+            continue
+        place = container(event.places[0])
+        held = analysis.holds(node.slot)
+        if "captured" in held and "graph" not in held and place[:-1] == graphs[:-1] and len(place) > 1:
+            yield place
+
+
+def _is_of_captures(analysis: Analysis, slot: b.Slot | None, death: Site) -> bool:
+    """Whether an object of another class holds what the class, or the module, that keeps the dying graphs has captured."""
+    notes = analysis.behaviors.slots.get(slot) if slot is not None else None
+    owner = death.event.node.slot
+    if slot is None or notes is None or owner is None or "captured" not in analysis.holds(slot):
+        return False
+    owners = (owner[0], *analysis.project.mro(owner[0]))
+    known = [notes, *(analysis.behaviors.note(source) for source in sorted(notes.sources))]
+    return slot[0] not in owners and any(not each.capturers.isdisjoint(owners) for each in known)
+
+
+def _is_nearest(place: Place, graphs: Place, death: Site, deaths: Mapping[Place, Site]) -> bool:
+    """Whether no graphs of the same attribute of another object lie nearer to a place."""
+    slot = death.event.node.slot
+    alike = [each for each, other in deaths.items() if other.event.node.slot == slot]
+    return common(place, graphs) == max(common(place, each) for each in alike)
 
 
 def _store(entry: Entry) -> Place | None:
