@@ -19,12 +19,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from graphlint import behavior as b
+from graphlint import flow
 from graphlint.automaton import EXIT, HAZARD, RAISE, Automaton
 from graphlint.behavior import Behavior
 from graphlint.effects import Effect
 from graphlint.engines import Repetition, releasing_frame, repeated
 from graphlint.execution import Config, Event, Frame, visit
 from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
+from graphlint.identity import is_one_object, unknown_between, yields_between
 from graphlint.platforms import is_on_one_platform
 from graphlint.readers import Evidence, common, container, holds_class, is_drop, read_memory
 from graphlint.rule import Rule
@@ -32,6 +34,11 @@ from graphlint.source import Span
 from graphlint.summaries import Analysis, Site
 from graphlint.values import ELEMENT, GRAPH, Place, Test, negated, store_place
 from graphlint.vocabulary import Entry
+
+_POOL = "<pool>"
+"""Ends the place of graphs that stand for the pool whose handle that place holds."""
+_MOST_UNKNOWN = 3
+"""Most calls that are named of those between two events that nobody knows."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +137,7 @@ def _subjects(analysis: Analysis, automaton: Automaton, root: Behavior, sites: S
             seen = dict.fromkeys(container(place) for site in explicit for place in site.places)
             yield from (Subject(place) for place in seen)
             retired = {p: None for site in sites if site.effect is Effect.POOL_RETIRE for p in site.places}
-            yield from (Subject((*place, "<pool>")) for place in retired)
+            yield from (Subject((*place, _POOL)) for place in retired)
         case "pool":
             retired = {p: None for site in sites if site.effect is Effect.POOL_RETIRE for p in site.places}
             yield from (Subject(place) for place in retired)
@@ -361,12 +368,24 @@ def _hazards(
     found.sort(key=lambda trace: (len(trace), [frame.span for event in trace for frame in event.stack]))
     seen: set[tuple[tuple[Frame, ...], ...]] = set()
     for trace in found:
+        if automaton.subject in ("graphs", "pool") and not _is_about_one(analysis, root, subject, trace):
+            continue
         key = tuple(event.stack for event in trace)
         if automaton.subject == "memory":
             key = key[:-1]  # what dies first after the release says it all
         if key not in seen:
             seen.add(key)
             yield trace
+
+
+def _is_about_one(analysis: Analysis, root: Behavior, subject: Subject, trace: tuple[Event, ...]) -> bool:
+    """Whether a path that ends something twice is about one object, and all of it is here to be seen."""
+    if len(trace) < 2 or trace[-1].effect is Effect.CAPTURE:
+        return True
+    last = trace[-1]
+    first = next((event for event in reversed(trace[:-1]) if event.effect is last.effect), trace[0])
+    place = subject.place[:-1] if subject.place[-1:] == (_POOL,) else subject.place
+    return is_one_object(analysis, root, place, first, last) and not yields_between(analysis, first, last)
 
 
 def _since_start(automaton: Automaton, trace: tuple[Event, ...]) -> tuple[Event, ...]:
@@ -481,7 +500,7 @@ def _ears(automaton: Automaton, subject: Subject) -> Callable[[Effect, Event, st
             return True
         if state != automaton.start and any(frame.function.endswith(".__del__") for frame in event.stack[1:]):
             return False  # a destructor is the net under a release, not a second one
-        if subject.place and subject.place[-1] == "<pool>":
+        if subject.place and subject.place[-1] == _POOL:
             if effect is Effect.GRAPH_DEATH:
                 return state == automaton.start
             return effect is Effect.POOL_RETIRE and subject.place[:-1] in event.places
@@ -583,6 +602,7 @@ def _suspect(
         "loop": runs.loop(frame.function),
         "dominates": "yes" if dominated else "",
         "skips": skips,
+        "between": "\n".join(unknown_between(analysis, trace[0], trace[-1])[:_MOST_UNKNOWN]) if len(trace) > 1 else "",
     }
     values = {key: value for key, value in values.items() if value}
     told = [step(analysis, each, depth) for each in trace[:MAX_STEPS]]
@@ -617,8 +637,21 @@ def _dominance(
     if automaton.start not in arrived:
         return True, ""
     first = next((s.event for s in analysis.sites(root) if s.event.stack == trace[0].stack), None)
-    texts = [test_text(negated(guard), analysis, root) for guard in first.guards] if first is not None else []
+    if first is None:
+        return False, ""
+    texts = [test_text(negated(guard), analysis, root) for guard in first.guards]
+    own = (frame for frame in first.loops if frame.function == root.function)
+    texts += [f"the loop over {text} has no round" for frame in own if (text := _looped(analysis, frame))]
     return False, "\n".join(dict.fromkeys(text for text in texts if text))
+
+
+def _looped(analysis: Analysis, loop: Frame) -> str:
+    """What a loop goes over, as it is written; empty for a loop that is none over something."""
+    function = analysis.project.functions[loop.function]
+    for statement in flow.statements(function.lowered.flow):
+        if isinstance(statement, flow.Star) and statement.span == loop.span and statement.iterable is not None:
+            return " ".join(function.module.source.text(statement.iterable.span).split())
+    return ""
 
 
 def test_text(test: Test, analysis: Analysis, root: Behavior) -> str:
@@ -660,7 +693,7 @@ def place_text(place: Place, analysis: Analysis, root: Behavior) -> str:
     for part in rest:
         if part == ELEMENT:
             text += "[...]"
-        elif part == "<pool>":
+        elif part == _POOL:
             continue
         else:
             text = f"{text}.{part}" if text else part

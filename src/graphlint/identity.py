@@ -1,0 +1,233 @@
+"""Whether two events of a path are about one object, where their places cannot tell.
+
+`runners["draft"]` and `runners["target"]` are both an item of `runners`, and `self.active` is whatever was assigned last.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from graphlint import behavior as b
+from graphlint import flow
+from graphlint.assignments import assigned, given_locally
+from graphlint.execution import Event, Frame, visit
+from graphlint.flow import Expr
+from graphlint.project import FunctionEntry
+from graphlint.summaries import Analysis
+from graphlint.values import ELEMENT, Place
+
+_WHOLE = frozenset(("values", "items", "keys", "list", "tuple", "sorted", "reversed", "enumerate", "set"))
+"""Calls whose rounds go over all that they are given."""
+_TAKERS = frozenset(("pop", "popitem", "popleft"))
+_DEEPEST = 6
+_WORD = re.compile(r"[^\W\d]\w*")
+
+
+class _Item(NamedTuple):
+    """Which of several objects an expression means."""
+
+    frame: Frame
+    """Where the expression stands."""
+    kind: str
+    """all | key | local (what the text says there) | taken (out of the table) | some."""
+    text: str = ""
+
+
+def is_one_object(analysis: Analysis, root: b.Behavior, subject: Place, first: Event, last: Event) -> bool:
+    """Whether two events on a path, both about a subject of the root, are about one object.
+
+    An item of a table is the same for the same key, and any item is one of those that a loop over the whole table went
+    through. An attribute is another object once it was assigned again, and so is all that it leads to.
+    """
+    if last.node is first.node and len(last.stack) < len(first.stack) and not _is_item(first):
+        return True  # the second call of a method, refused for the first
+    one, other = _item(analysis, first), _item(analysis, last)
+    if one is not None and one.kind != "all" and not _is_one_item(analysis, one, other, first, last):
+        return False
+    return not _is_replaced(analysis, root, subject, first, last)
+
+
+def _is_one_item(analysis: Analysis, one: _Item, other: _Item | None, first: Event, last: Event) -> bool:
+    if other is None:
+        return False
+    function = analysis.project.functions[one.frame.function]
+    if one.frame == other.frame and first.activations != last.activations:  # one method of one object, run twice
+        params = {param.name for param in function.facts.params[1 if function.owner is not None else 0 :]}
+        return params.isdisjoint(_words(one.text))
+    if one.kind in ("taken", "some") or (one.kind, one.text) != (other.kind, other.text):
+        return False
+    return one.kind == "key" or (
+        one.frame.function == other.frame.function and not _is_rebound(analysis, one, first, last)
+    )
+
+
+def yields_between(analysis: Analysis, first: Event, last: Event) -> bool:
+    """Whether the function that both events stand in hands control to its caller between them."""
+    depth = _together(first, last)
+    start, end = first.stack[depth].span.end, last.stack[depth].span.start
+    body = analysis.project.functions[first.stack[depth].function].lowered.flow
+    return any(
+        isinstance(expr, flow.Op) and expr.op in ("yield", "yield from") and start <= expr.span.start < end
+        for expr in flow.expressions(body)
+    )
+
+
+def unknown_between(analysis: Analysis, first: Event, last: Event) -> Sequence[str]:
+    """The calls between two events, in the function that both stand in, of which nobody knows what they do."""
+    depth = _together(first, last)
+    start, end = first.stack[depth].span.end, last.stack[depth].span.start
+    name = first.stack[depth].function
+    built = analysis.behaviors.built(name)
+    if built is None:
+        return ()
+    source = analysis.project.functions[name].module.source
+    spans = sorted(span for _, span in built.unresolved if start <= span.start < end)
+    return tuple(dict.fromkeys(" ".join(source.text(span).split()) for span in spans))
+
+
+def _together(first: Event, last: Event) -> int:
+    """Depth of the innermost function that both events stand in."""
+    depth = 0
+    while (
+        len(first.stack) > depth + 1
+        and len(last.stack) > depth + 1
+        and first.stack[depth] == last.stack[depth]
+        and first.activations[depth + 1 : depth + 2] == last.activations[depth + 1 : depth + 2]
+    ):
+        depth += 1
+    return depth
+
+
+def _is_item(event: Event) -> bool:
+    """Whether the object whose method leads to an event is one of a table."""
+    return any(ELEMENT in place for frame in event.stack for place in frame.receiver)
+
+
+def _item(analysis: Analysis, event: Event) -> _Item | None:
+    """Which item of a table an event is about; None where it is about none."""
+    if not any(ELEMENT in place for place in event.places) and not _is_item(event):
+        return None
+    within = next(
+        (depth for depth, frame in enumerate(event.stack) if any(ELEMENT in place for place in frame.receiver)),
+        len(event.stack),
+    )
+    if within == 0:
+        return None
+    frame = event.stack[within - 1]
+    function = analysis.project.functions[frame.function]
+    call = next((call for call in function.calls if call.span == frame.span), None)
+    if call is None or not isinstance(call.callee, flow.Attr):
+        return _Item(frame, "some")
+    return _Item(frame, *_meant(function, call.callee.base, frame, 0))
+
+
+def _meant(function: FunctionEntry, expr: Expr, frame: Frame, depth: int) -> tuple[str, str]:
+    """Kind and text of the item that an expression means."""
+    text = function.module.source.text(expr.span)
+    if depth >= _DEEPEST:
+        return "some", ""
+    match expr:
+        case flow.Item(key=flow.Lit(value=value)):
+            return "key", repr(value)
+        case flow.Call(callee=flow.Attr(name="get"), args=(flow.Lit(value=value), *_)):
+            return "key", repr(value)
+        case flow.Attr(base=base):
+            return _meant(function, base, frame, depth + 1)
+        case flow.Call(callee=flow.Attr(name=name)) if name in _TAKERS:
+            return "taken", text
+        case flow.Item(base=flow.Call() as base):
+            return _meant(function, base, frame, depth + 1)
+        case flow.Item() | flow.Call():
+            return "local", text
+        case flow.Name(id=name):
+            loop = _loop(function, name, frame)
+            if loop is not None:
+                return ("all", "") if _is_whole(loop) else ("some", function.module.source.text(loop.span))
+            given = [value for target, value, _ in given_locally(function.lowered.flow) if target == name]
+            before = [value for value in given if value.span.end <= frame.span.start]
+            if before:
+                return _meant(function, max(before, key=lambda value: value.span.start), frame, depth + 1)
+            return "local", name
+    return "some", ""
+
+
+def _loop(function: FunctionEntry, name: str, frame: Frame) -> Expr | None:
+    """What the innermost loop around a call goes over, of those that bind a name."""
+    found: list[tuple[int, Expr]] = []
+    for statement in flow.statements(function.lowered.flow):
+        if isinstance(statement, flow.Star) and statement.target is not None and statement.iterable is not None:
+            if statement.span.contains(frame.span) and name in _names(statement.target):
+                found.append((statement.span.start, statement.iterable))
+    found += (
+        (expr.span.start, expr.iterable)
+        for expr in flow.expressions(function.lowered.flow)
+        if isinstance(expr, flow.Each) and expr.span.contains(frame.span) and name in _names(expr.target)
+    )
+    return max(found, key=lambda each: each[0])[1] if found else None
+
+
+def _is_whole(iterable: Expr) -> bool:
+    """Whether a loop goes over all of a table."""
+    match iterable:
+        case flow.Name():
+            return True
+        case flow.Attr(base=base):
+            return _is_whole(base)
+        case flow.Call(callee=flow.Name(id=name), args=(first, *_)) if name in _WHOLE:
+            return _is_whole(first)
+        case flow.Call(callee=flow.Attr(base=base, name=name), args=()) if name in _WHOLE:
+            return _is_whole(base)
+        case flow.Group(items=items):
+            return all(map(_is_whole, items))
+    return False
+
+
+def _names(target: Expr) -> Iterator[str]:
+    match target:
+        case flow.Name(id=name):
+            yield name
+        case flow.Group(items=items):
+            for each in items:
+                yield from _names(each)
+
+
+def _is_rebound(analysis: Analysis, item: _Item, first: Event, last: Event) -> bool:
+    """Whether a name in the text of an item is given something else between two events, or the item itself is."""
+    spans = [frame.span for event in (first, last) for frame in event.stack if frame.function == item.frame.function]
+    start, end = min(each.end for each in spans), max(each.start for each in spans)
+    function = analysis.project.functions[item.frame.function]
+    source = function.module.source
+    words = _words(item.text)
+    for statement in flow.statements(function.lowered.flow):
+        match statement:
+            case flow.Bind(span=span) if start <= span.start < end:
+                targets = [target for target, _, _ in assigned(statement)]
+            case flow.Star(target=target, span=span) if target is not None and start <= span.start < end:
+                targets = [target]
+            case _:
+                continue
+        for target in targets:
+            if source.text(target.span) == item.text or not words.isdisjoint(_names(target)):
+                return True
+    return False
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text))
+
+
+def _is_replaced(analysis: Analysis, root: b.Behavior, subject: Place, first: Event, last: Event) -> bool:
+    """Whether something on the way to the subject is assigned between two events: another object stands there then."""
+    seen: list[Event] = []
+    visit(analysis.effectful.get(root.key, root), analysis.effectful.get, seen.append)
+    stacks = [event.stack for event in seen]
+    if first.stack not in stacks or last.stack not in stacks:
+        return False
+    for event in seen[stacks.index(first.stack) + 1 : stacks.index(last.stack)]:
+        node = event.node
+        if isinstance(node, b.Touches) and node.how == "write" and not node.tags & {"none", "empty", "false"}:
+            if any(1 < len(place) < len(subject) and subject[: len(place)] == place for place in event.places):
+                return True
+    return False

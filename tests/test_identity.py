@@ -1,0 +1,120 @@
+"""Which second release is of the same object, and what its removal depends on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphlint import check, registry
+from graphlint.config import Settings
+from graphlint.edits import Applicability
+
+ENGINE = """
+import contextlib
+
+import torch
+
+
+class Steps:
+    def __init__(self):
+        self.table = {}
+
+    def record(self, n):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            torch.ones(n, device="cuda")
+        self.table[n] = graph
+
+    def release(self):
+        for graph in self.table.values():
+            graph.reset()
+        self.ready = False
+
+
+class Server:
+    def __init__(self, names):
+        self.by_name: dict[str, Steps] = {name: Steps() for name in names}
+        self.in_order: list[Steps] = [Steps(), Steps()]
+        self.main = Steps()
+        self.draft = Steps()
+        self.active = self.main
+
+"""
+
+OTHERS = {
+    "under another literal key": 'self.by_name["a"].release()\nself.by_name["b"].release()',
+    "under another index": "self.in_order[i].release()\nself.in_order[j].release()",
+    "the rest of a list": "self.in_order[0].release()\nfor each in self.in_order[1:]:\n    each.release()",
+    "one, then all": "self.by_name[i].release()\nfor each in self.by_name.values():\n    each.release()",
+    "taken out one by one": "self.in_order.pop().release()\nself.in_order.pop().release()",
+    "an index that moves": "self.in_order[i].release()\ni = j\nself.in_order[i].release()",
+    "items that change places": (
+        "self.by_name[i].release()\n"
+        "self.by_name[i], self.by_name[j] = self.by_name[j], self.by_name[i]\n"
+        "self.by_name[i].release()"
+    ),
+    "an attribute that is assigned": "self.active.release()\nself.active = self.draft\nself.active.release()",
+    "an attribute that is made again": "self.main.release()\nself.main = Steps()\nself.main.release()",
+    "an attribute that something gives": "self.main.release()\nself.main = replacement()\nself.main.release()",
+    "a variable that is another now": "steps = self.main\nsteps.release()\nsteps = self.draft\nsteps.release()",
+    "the caller goes on in between": "self.main.release()\nyield self\nself.main.release()",
+    "a method that is told which": "self.drop(i)\nself.drop(j)",
+}
+SAME = {
+    "under one literal key": 'self.by_name["a"].release()\nself.by_name["a"].release()',
+    "under one index": "self.in_order[i].release()\nself.in_order[i].release()",
+    "all, then all": (
+        "for each in self.in_order:\n    each.release()\nfor one in list(self.in_order):\n    one.release()"
+    ),
+    "one variable": "steps = self.by_name[i]\nsteps.release()\nsteps.release()",
+    "an attribute": "self.main.release()\nself.main.release()",
+    "an attribute that another name has": "steps = self.main\nself.main.release()\nsteps.release()",
+    "a method that does it twice": "self.drop_all()\nself.drop_all()",
+}
+
+
+def found(body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[check.Finding]:
+    monkeypatch.chdir(tmp_path)
+    lines = "\n".join(f"        {line}" for line in body.splitlines())
+    helpers = (
+        "    def drop(self, which):\n        self.by_name[which].release()\n\n"
+        "    def drop_all(self):\n        for each in self.by_name.values():\n            each.release()\n\n"
+    )
+    text = f"{ENGINE.lstrip()}{helpers}    def stop(self, i, j, known=None):\n{lines}\n"
+    Path("m.py").write_text(text)
+    return list(check.check(["."], Settings(), registry.select(("duplicate-release",))).findings)
+
+
+@pytest.mark.parametrize("body", OTHERS.values(), ids=list(OTHERS))
+def test_other_objects(body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found(body, tmp_path, monkeypatch) == []
+
+
+@pytest.mark.parametrize("body", SAME.values(), ids=list(SAME))
+def test_one_object(body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (finding,) = found(body, tmp_path, monkeypatch)
+    assert finding.fix is not None
+    assert finding.fix.applicability is Applicability.SAFE
+
+
+def test_all_of_a_table_and_then_one_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = "for each in self.by_name.values():\n    each.release()\nself.by_name[i].release()"
+    (finding,) = found(body, tmp_path, monkeypatch)
+    assert finding.fix is not None
+    assert finding.fix.conditions == ("nothing releases where the loop over self.by_name.values() has no round",)
+
+
+@pytest.mark.parametrize("call", ["known()", "self.refill(i)", "self.pending.wait()", "unknown.step(self)"])
+def test_a_call_that_nobody_knows_may_capture(call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (finding,) = found(f"self.main.release()\n{call}\nself.main.release()", tmp_path, monkeypatch)
+    assert finding.fix is not None
+    assert finding.fix.applicability is Applicability.UNSAFE
+    assert finding.fix.conditions == (f"`{call}` captures nothing",)
+
+
+def test_a_path_that_needs_the_second_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = (
+        "try:\n    self.main.record(i)\nexcept ValueError:\n    self.main.release()\nfinally:\n    self.main.release()"
+    )
+    assert [finding.fix for finding in found(body, tmp_path, monkeypatch)] == [None]
