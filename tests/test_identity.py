@@ -11,6 +11,8 @@ from graphlint.config import Settings
 from graphlint.edits import Applicability
 
 ENGINE = """
+from __future__ import annotations
+
 import contextlib
 
 import torch
@@ -59,6 +61,7 @@ OTHERS = {
     "an attribute that something gives": "self.main.release()\nself.main = replacement()\nself.main.release()",
     "a variable that is another now": "steps = self.main\nsteps.release()\nsteps = self.draft\nsteps.release()",
     "the caller goes on in between": "self.main.release()\nyield self\nself.main.release()",
+    "two attributes of each": "for each in servers:\n    each.main.release()\n    each.draft.release()",
     "a method that is told which": "self.drop(i)\nself.drop(j)",
 }
 SAME = {
@@ -81,7 +84,7 @@ def found(body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[ch
         "    def drop(self, which):\n        self.by_name[which].release()\n\n"
         "    def drop_all(self):\n        for each in self.by_name.values():\n            each.release()\n\n"
     )
-    text = f"{ENGINE.lstrip()}{helpers}    def stop(self, i, j, known=None):\n{lines}\n"
+    text = f"{ENGINE.lstrip()}{helpers}    def stop(self, i, j, servers: list[Server], known=None):\n{lines}\n"
     Path("m.py").write_text(text)
     return list(check.check(["."], Settings(), registry.select(("duplicate-release",))).findings)
 

@@ -41,12 +41,19 @@ def is_one_object(analysis: Analysis, root: b.Behavior, subject: Place, first: E
     An item of a table is the same for the same key, and any item is one of those that a loop over the whole table went
     through. An attribute is another object once it was assigned again, and so is all that it leads to.
     """
+    if first.places and last.places and not _meet(first.places, last.places):
+        return False
     if last.node is first.node and len(last.stack) < len(first.stack) and not _is_item(first):
         return True  # the second call of a method, refused for the first
     one, other = _item(analysis, first), _item(analysis, last)
     if one is not None and one.kind != "all" and not _is_one_item(analysis, one, other, first, last):
         return False
     return not _is_replaced(analysis, root, subject, first, last)
+
+
+def _meet(some: Sequence[Place], others: Sequence[Place]) -> bool:
+    """Whether one of some places is one of the others, or leads there: `[*].target` is not `[*].draft`."""
+    return any(a[: len(c)] == c[: len(a)] for a in some for c in others)
 
 
 def _is_one_item(analysis: Analysis, one: _Item, other: _Item | None, first: Event, last: Event) -> bool:
