@@ -15,12 +15,60 @@ import pytest
 from graphlint import cli, namesake
 
 ORDER = ("pool-order", "shared-release")
+TWICE_WRONG = {
+    path: text.replace("        self.pool = None\n        torch", "        torch")
+    for path, text in engine_programs.POOL_ERASED_FIRST.items()
+}
+CUT_TO_SIZE = """\
+import torch
+
+
+class Scratch:
+    def __init__(self):
+        self.buffer = None
+
+    def get(self, size):
+        if self.buffer is None or self.buffer.{held} < size:
+            self.buffer = torch.{made}
+        return self.buffer{part}
+
+
+class Layer:
+    def __init__(self):
+        self.scratch = Scratch()
+        self.graphs = {{}}
+
+    def capture(self, size):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.scratch.get(size).zero_()
+        self.graphs[size] = graph
+"""
+GROWTHS = {
+    "part": ("numel()", 'empty(size, device="cuda")', "[:size]"),
+    "view": ("nbytes", 'empty((size,), dtype=torch.uint8, device="cuda")', ".narrow(0, 0, size)"),
+    "rows": ("shape[0]", 'zeros(size, 64, device="cuda")', "[:size].view(-1)"),
+    "bytes": ("nbytes", 'empty(size // 2, dtype=torch.bfloat16, device="cuda")', ""),
+}
 CASES = {
     "pool-order": (engine_programs.POOL_ERASED_FIRST, ("pool-order",), ["test_recorder_forget.py"]),
     "shared-release": (engine_programs.POOL_ERASED_FIRST, ORDER, ["test_loop_stop.py", "test_recorder_forget.py"]),
     "duplicate-release": (engine_programs.RELEASED_TWICE, ("duplicate-release",), ["test_start.py"]),
     "pool-handle": (engine_programs.HANDLE_OUTLIVES, ("pool-handle",), ["test_recorder_forget.py"]),
     "workspace-growth": (engine_programs.GROWN_AWAY, ("workspace-growth",), ["test_workspace_for.py"]),
+    "two rules": (
+        TWICE_WRONG,
+        ("pool-order", "pool-handle"),
+        ["test_recorder_forget.py", "test_recorder_forget_pool_order.py"],
+    ),
+    **{
+        name: (
+            {"engine/scratch.py": CUT_TO_SIZE.format(held=held, made=made, part=part)},
+            ("workspace-growth",),
+            ["test_scratch_get.py"],
+        )
+        for name, (held, made, part) in GROWTHS.items()
+    },
 }
 
 

@@ -8,11 +8,12 @@ because they are no calls, there is no test, and the reason is said.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -27,7 +28,7 @@ from graphlint.flow import Expr
 from graphlint.project import FunctionEntry, Module
 from graphlint.rule import Claim, Rule
 from graphlint.source import Source, Span
-from graphlint.stand_ins import EFFECTS, HELD, SHELL, STAND_INS
+from graphlint.stand_ins import EFFECTS, HELD, MEASURED, SHELL, STAND_INS
 from graphlint.summaries import Analysis, Site
 from graphlint.syntax import ParseError
 from graphlint.values import ELEMENT, Place
@@ -75,6 +76,7 @@ def tests(outcome: Outcome, inputs: Inputs, rules: Sequence[Rule], folder: str) 
     after = replace(inputs, sources={**inputs.sources, **changed})
     analyses = [summaries.analyse(project, inputs.vocabulary) for project in check.projects(after)]
     written: dict[str, Written] = {}
+    known: set[str] = set()
     missing: list[Missing] = []
     for applied in outcome.applied:
         finding, claim = applied.finding, claims.get(applied.finding.rule)
@@ -83,11 +85,20 @@ def tests(outcome: Outcome, inputs: Inputs, rules: Sequence[Rule], folder: str) 
             continue
         try:
             for name, text in _WRITERS[claim](analyses, finding, inputs, folder):
-                path = os.path.join(folder, f"test_{name}.py")
-                written.setdefault(path, Written(path, text, finding))
+                if text not in known:  # one test can speak for several fixes
+                    path = _free(folder, name, finding.rule, written)
+                    written[path] = Written(path, text, finding)
+                    known.add(text)
         except NotWrittenError as error:
             missing.append(Missing(finding, applied.row, str(error)))
     return [written[path] for path in sorted(written)], missing
+
+
+def _free(folder: str, name: str, rule: str, taken: Container[str]) -> str:
+    """The file of a test: it is named after the function, and after the rule too where another test has that name."""
+    rule = rule.replace("-", "_")
+    names = itertools.chain((name, f"{name}_{rule}"), (f"{name}_{rule}_{number}" for number in itertools.count(2)))
+    return next(path for each in names if (path := os.path.join(folder, f"test_{each}.py")) not in taken)
 
 
 # --------------------------------------------------------------------------------------------------------- expressions
@@ -632,6 +643,7 @@ def _kept(analyses: Sequence[Analysis], finding: Finding, _: Inputs, folder: str
     lines = [
         "stream = SimpleNamespace(captures=False)",
         "torch.cuda.is_current_stream_capturing = lambda: stream.captures",
+        "measure(torch, calls)",
         *(line for name in required if name != size for line in _lines(f"{name} = ", _stand_in(name))),
     ]
     target = subject.of_class(entry.owner) if entry.owner is not None else subject.alias(entry.module)
@@ -659,7 +671,10 @@ def _kept(analyses: Sequence[Analysis], finding: Finding, _: Inputs, folder: str
     ]
     says = f"{entry.facts.qualname} keeps what a capture was given, and does not grow inside of one."
     name = "test_what_a_capture_was_given_survives_growth"
-    yield _snake(entry), _file(subject, says, name, lines, HELD, constant="SMALL, LARGE = 16 << 20, 256 << 20")
+    yield (
+        _snake(entry),
+        _file(subject, says, name, lines, MEASURED, HELD, constant="SMALL, LARGE = 16 << 20, 256 << 20"),
+    )
 
 
 def _made(subject: _Subject, owner: str) -> _Display:
@@ -679,8 +694,14 @@ def _sizes(entry: FunctionEntry) -> set[str]:
         if isinstance(each, flow.Op) and each.op in ("<", "<=", ">", ">="):
             compared |= {name for part in each.operands for name in _read(part)}
         elif isinstance(each, flow.Item):
-            keys |= set(_read(each.key))
+            parts = each.key.items if isinstance(each.key, flow.Group) else (each.key,)
+            keys |= {name for part in parts if not _is_range(part) for name in _read(part)}
     return compared - keys
+
+
+def _is_range(key: Expr) -> bool:
+    """Whether a key takes a part, `[:size]`, and no item."""
+    return isinstance(key, flow.Op) and key.op == "Slice"
 
 
 def _read(expr: Expr) -> Iterator[str]:
@@ -704,7 +725,17 @@ _WRITERS: Mapping[Claim, Callable[[Sequence[Analysis], Finding, Inputs, str], It
 
 # ------------------------------------------------------------------------------------------------------------ the file
 
-_IMPORTS = ("asyncio", "gc", "importlib.abc", "importlib.machinery", "importlib.util", "sys", "types", "weakref")
+_IMPORTS = (
+    "asyncio",
+    "gc",
+    "importlib.abc",
+    "importlib.machinery",
+    "importlib.util",
+    "math",
+    "sys",
+    "types",
+    "weakref",
+)
 
 
 def _file(subject: _Subject, says: str, name: str, lines: Sequence[str], *helpers: str, constant: str = "") -> str:

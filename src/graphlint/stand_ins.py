@@ -6,6 +6,10 @@ has whose name ends so) are the test's own.
 """
 
 STAND_INS = '''
+# methods that give the same memory
+VIEWS = {"view", "view_as", "narrow", "reshape", "flatten", "unflatten"}
+
+
 class StandIn:
     """Anything: read, called, run over, entered, compared. Calls go into `calls`."""
 
@@ -17,6 +21,8 @@ class StandIn:
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
+        if name in VIEWS:
+            return self._same
         made = stood_in(name, f"{self._name}.{name}", self._calls)
         vars(self)[name] = made
         return made
@@ -31,7 +37,10 @@ class StandIn:
         count = UNPACKED.get(self._name.rpartition(".")[2], 1)
         return iter([StandIn(f"{self._name}[]", self._calls) for _ in range(count)])
 
-    def __getitem__(self, _):
+    def __getitem__(self, key):
+        keys = key if isinstance(key, tuple) else (key,)
+        if any(isinstance(each, slice) for each in keys):
+            return self  # a part of it is the same memory
         return StandIn(f"{self._name}[]", self._calls)
 
     def __await__(self):
@@ -47,7 +56,7 @@ class StandIn:
     def _nothing(self, *_):
         return None
 
-    def _same(self, *_):
+    def _same(self, *_, **__):
         return self
 
     def _true(self, *_):
@@ -190,3 +199,34 @@ def stand_ins(value):
             yield from stand_ins(each)
 '''
 """From a workspace to what it holds."""
+
+MEASURED = '''
+def measure(torch, calls):
+    """Let what torch allocates know how much it is; of an unknown number, it is one."""
+
+    def maker(name):
+        def make(*shape, size=None, dtype="float32", **_):
+            calls.append(f"torch.{name}")
+            given = shape if size is None else (size,)
+            if given and isinstance(given[0], (tuple, list)):
+                given = given[0]
+            sizes = tuple(each if isinstance(each, int) else 1 for each in given)
+            count = math.prod(sizes)
+            kind = getattr(dtype, "_name", dtype).rpartition(".")[2].partition("_")[0]
+            width = max(1, int("".join(filter(str.isdigit, kind)) or 32) // 8)
+            known = {"numel": count, "nelement": count, "element_size": width}
+            made = StandIn(f"torch.{name}()", calls, **known)
+            vars(made).update(shape=sizes, nbytes=count * width)
+            vars(made)["size"] = lambda dim=None: sizes if dim is None else sizes[dim]
+            return made
+
+        return make
+
+    def times(self, other):
+        return other if isinstance(other, int) else self
+
+    for name in ("empty", "full", "ones", "zeros"):
+        setattr(torch, name, maker(name))
+    StandIn.__mul__ = StandIn.__rmul__ = times
+'''
+"""Memory that answers for its size."""
