@@ -402,7 +402,8 @@ def test_what_uses_the_graphs_moves_up_with_their_release() -> None:
             steps = self.take(self.steps)
             self.steps.release()
             return steps
-    """)
+    """),
+        unsafe=True,
     )
     assert body(text) == [
         "steps = self.take(self.steps)",

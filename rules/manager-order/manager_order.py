@@ -21,6 +21,8 @@ from graphlint.codemod import (
     Unit,
     clash,
     confirmed,
+    deeds,
+    done,
     dotted,
     exclusive,
     facing,
@@ -33,7 +35,6 @@ from graphlint.edits import Applicability, Edit, Fix
 from graphlint.findings import Finding, Suspect
 
 _RELEASES = ("kv_release", "ws_release", "comm_destroy")
-_BARRIERS = frozenset({"barrier", "join", "synchronize", "wait"})
 
 
 def confirm(suspect: Suspect, module: Module) -> Finding | None:
@@ -77,22 +78,34 @@ def _is_drop(death: Unit) -> bool:
 
 
 def _in_one_block(tree: Tree, release: Unit, death: Unit, conditions: list[str]) -> tuple[Edit, ...]:
-    """The statement that holds the graphs' release moved up, or the other one down: whatever passes fewer barriers."""
+    """The statement that holds the graphs' release moved up, or the other one down, behind what waits or is not known."""
     met = meeting(tree, release, death)
     if met is None:
         return ()
     first, last, between = met
-    if not any(map(_is_barrier, between)):
+    around = [
+        f"{deed}: it may not need the graphs any more"
+        for deed in deeds(tree, first, known=[release])
+        if first is not death
+    ] + [f"{deed}: it may not need the memory to be gone" for deed in deeds(tree, last, known=[death])]
+    if not any(done(*between)):
         chosen = with_supply(last, [first, *between])
         if chosen is not None and first not in chosen:
             passed = [unit for unit in (first, *between) if unit not in chosen]
             if _may_overtake(tree, chosen, passed, conditions):
+                conditions += around
                 rewrite = Rewrite(tree)
                 rewrite.move_before(chosen, first)
                 return rewrite.edits()
     rest = [*between, last]
     if not _may_overtake(tree, rest, [first], conditions):
         return ()
+    conditions += around
+    conditions += [
+        f"row {tree.source.row(tree.spans[deed.node].start)} {deed.text}: it may neither need the memory to be gone nor make it anew"
+        for deed in done(*between)
+        if not deed.waits
+    ]
     rewrite = Rewrite(tree)
     rewrite.move_before(rest, first)
     return rewrite.edits()
@@ -117,15 +130,6 @@ def _may_overtake(tree: Tree, moved: Sequence[Unit], passed: Sequence[Unit], con
     return True
 
 
-def _is_barrier(unit: Unit) -> bool:
-    """Whether a statement waits for the device or for others: the graphs' release stays behind it."""
-    return (
-        isinstance(unit, cst.Expr)
-        and isinstance(unit.value, cst.Call)
-        and (dotted(unit.value.func) or "").rpartition(".")[2] in _BARRIERS
-    )
-
-
 def _across_finally(tree: Tree, release: Unit, death: Unit) -> tuple[Edit, ...]:
     """The body of a `try` and its `finally` swapped: whichever fails, the other one still runs."""
     faced = facing(tree, release, death)
@@ -135,6 +139,8 @@ def _across_finally(tree: Tree, release: Unit, death: Unit) -> tuple[Edit, ...]:
     one, other = uses(*body), uses(*final)
     if one.exits or one.suspends or other.exits or other.suspends or clash(one, other) is not None:
         return ()
+    if any(done(*body, known=[release])) or any(done(*final, known=[death])):
+        return ()  # what else they do would change places too
     rewrite = Rewrite(tree)
     rewrite.move_before(final, body[0])
     rewrite.move_before(body, final[0])

@@ -8,12 +8,13 @@ happen. Its values:
     release    qualified name of what releases it, callable without arguments: `package.module.Class.method`, or
                `self.method` of the reported function's own object; absent where nothing is known that could be inserted
     loop       `path:row` of the loop over engines that reaches the function; absent where there is none
+    defined    `path:start:end`, the file and the bytes of the definition of `release`; absent where it was not read
     sharers    what else may hold graphs that use the workspace, as text; absent where one owner is known
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import libcst as cst
 
@@ -26,9 +27,15 @@ from graphlint.codemod import (
     Tree,
     Unit,
     confirmed,
+    deeds,
+    done,
+    dotted,
+    entered,
     exclusive,
     is_passive,
     is_pure,
+    mentions,
+    other_names,
     reference,
     swap,
     units,
@@ -37,6 +44,7 @@ from graphlint.codemod import (
 )
 from graphlint.edits import Applicability, Edit, Fix
 from graphlint.findings import Finding, Suspect
+from graphlint.source import Span
 
 _REASON = "# Workspaces that were allocated in the graphs' pool go after the graphs and before the pool."
 
@@ -66,7 +74,12 @@ def fix(finding: Finding, modules: Modules) -> Fix | None:
         if tree.spans[unit].start >= tree.spans[erase].end and tree.function(unit) is tree.function(erase)
     ]
     conditions = list(_costs(finding, tree, deaths, erase))
-    edits = _move(tree, late, erase, deaths, conditions) if late else _insert(finding, modules, tree, erase, deaths)
+    known = [*late, *deaths, *([erase] if _is_plain(finding, modules, tree, erase, late) else [])]
+    edits = (
+        _move(tree, late, erase, deaths, known, conditions)
+        if late
+        else _insert(finding, modules, tree, erase, deaths, conditions)
+    )
     if not edits:
         return None
     return Fix(
@@ -109,11 +122,15 @@ def _around(tree: Tree, nodes: Sequence[Unit]) -> list[cst.CSTNode]:
 # ------------------------------------------------------------------------------------------------------- to insert one
 
 
-def _insert(finding: Finding, modules: Modules, tree: Tree, erase: Unit, deaths: Sequence[Unit]) -> tuple[Edit, ...]:
-    """A call of the known release, with the import that it needs."""
+def _insert(
+    finding: Finding, modules: Modules, tree: Tree, erase: Unit, deaths: Sequence[Unit], conditions: list[str]
+) -> tuple[Edit, ...]:
+    """A call of the known release, with the import that it needs; none where the function has one of its own already."""
     release = finding.values.get("release")
     if release is None or erase in deaths or not all(_precedes(tree, death, erase) for death in deaths):
         return ()
+    if any(_calls_of(tree.function(erase) or tree.root, release)):
+        return ()  # it stands behind a count, a flag or a lock, which a second one would pass by
     # an erasure in a loop behind the deaths runs more than once, and what is captured in between must keep its memory
     loops = [unit for _, unit in tree.path(erase) if isinstance(unit, Loop) and unit not in _around(tree, deaths)]
     target = loops[0] if loops else erase
@@ -122,10 +139,99 @@ def _insert(finding: Finding, modules: Modules, tree: Tree, erase: Unit, deaths:
     named = reference(modules, finding.path, release, used, column)
     if named is None:
         return ()
+    conditions += _doubts(finding, modules, tree, target, release)
     lines = [_REASON, *([named.statement, ""] if named.statement else []), f"{named.expression}()"]
     rewrite = Rewrite(tree)
     rewrite.insert_before(target, "\n".join(lines) + "\n")
     return rewrite.edits()
+
+
+def _doubts(finding: Finding, modules: Modules, tree: Tree, target: Unit, release: str) -> Iterator[str]:
+    """What must hold of a release, that one more call of it is right here."""
+    name = f"`{'.'.join(_ends(release))}`"
+    is_known = False
+    if defined := finding.values.get("defined"):
+        path, start, end = defined.rsplit(":", 2)
+        there = modules[path].tree(Span(int(start), int(end)))
+        bodies = [node.body for node in there.spans if isinstance(node, cst.FunctionDef)]
+        more = [*deeds(there, *bodies), *_counts(there)]
+        yield from (f"{name} does more than release ({path}: {each}): it does so here, too" for each in more)
+        is_known = not more
+    for outer in tree.ancestors(target):
+        if isinstance(outer, cst.With) and not is_known:
+            row = tree.source.row(tree.spans[outer].start)
+            yield from (f"row {row} {each}: {name} runs in there, and may not wait for it" for each in entered(outer))
+    for path, guard in _guarded(modules, release):
+        yield f"{path} calls {name} only {guard}: that must be so here, too"
+
+
+def _counts(tree: Tree) -> Iterator[str]:
+    for node in tree.spans:
+        if isinstance(node, cst.AugAssign):
+            yield f"row {tree.source.row(tree.spans[node].start)} counts"
+
+
+def _guarded(modules: Modules, release: str) -> Iterator[tuple[str, str]]:
+    """Where the project calls a release under a lock, or where a test of its own says so: the place and what is asked."""
+    owner, name = _ends(release) if "." in release else ("", release)
+    for path, source in modules.sources.items():
+        if f"{name}(".encode() not in source.content or (_is_class(owner) and owner.encode() not in source.content):
+            continue
+        tree = modules[path].tree()
+        for call in _calls_of(tree.root, release):
+            place = f"{path}:{source.row(tree.spans[call].start)}"
+            for guard in dict.fromkeys(_guards(tree, call)):
+                yield place, guard
+
+
+def _guards(tree: Tree, call: cst.Call) -> Iterator[str]:
+    for outer in tree.ancestors(call):
+        if isinstance(outer, cst.FunctionDef):
+            return
+        if isinstance(outer, cst.With):
+            yield from (f"where it {each}" for each in entered(outer))
+        elif isinstance(outer, cst.If) and not _asks_what_there_is(outer.test):
+            yield f"behind the test `{tree.root.code_for_node(outer.test)}`"
+        if isinstance(outer, Block):
+            for unit in units(outer):
+                if tree.spans[unit].start >= tree.spans[call].start:
+                    break
+                if isinstance(unit, cst.If) and uses(unit).exits and not _asks_what_there_is(unit.test):
+                    yield f"behind the test `{tree.root.code_for_node(unit.test)}`"
+
+
+def _asks_what_there_is(test: cst.BaseExpression) -> bool:
+    """Whether a test asks for no more than whether there is something: an object, a device."""
+    if isinstance(test, cst.UnaryOperation):
+        test = test.expression
+    if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
+        only = test.comparisons[0]
+        return isinstance(only.operator, cst.Is | cst.IsNot) and dotted(only.comparator) == "None"
+    return isinstance(test, cst.Call) and (dotted(test.func) or "").rpartition(".")[2] in ("hasattr", "is_available")
+
+
+def _ends(release: str) -> tuple[str, str]:
+    """The class, or the module, of a release and its name."""
+    before, _, name = release.rpartition(".")
+    return before.rpartition(".")[2], name
+
+
+def _is_class(name: str) -> bool:
+    return name.lstrip("_")[:1].isupper()
+
+
+def _calls_of(node: cst.CSTNode, release: str) -> Iterator[cst.Call]:
+    """The calls of a release, by its name and that of its class."""
+    owner, name = _ends(release)
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        waiting += each.children
+        if not isinstance(each, cst.Call) or (called := dotted(each.func)) is None:
+            continue
+        base, last = _ends(called)
+        if last == name and (not _is_class(owner) or base == "cls" or _is_class(base)):
+            yield each
 
 
 def _precedes(tree: Tree, first: Unit, second: Unit) -> bool:
@@ -137,7 +243,12 @@ def _precedes(tree: Tree, first: Unit, second: Unit) -> bool:
 
 
 def _move(
-    tree: Tree, late: Sequence[Unit], erase: Unit, deaths: Sequence[Unit], conditions: list[str]
+    tree: Tree,
+    late: Sequence[Unit],
+    erase: Unit,
+    deaths: Sequence[Unit],
+    known: Sequence[cst.CSTNode],
+    conditions: list[str],
 ) -> tuple[Edit, ...]:
     """The late releases in front of the erasure, with what they cannot do without; empty where that is not proved."""
     meetings = [_meeting(tree, erase, release) for release in late]
@@ -165,9 +276,56 @@ def _move(
         for other in dict.fromkeys(passed):
             if tree.spans[other].start < tree.spans[unit].start and not swap(tree, used, other, conditions):
                 return ()
+    known = [*known, *(outer for outer in tree.ancestors(target) if isinstance(outer, cst.With))]
+    conditions += _trusted(tree, late, dict.fromkeys(passed), known, conditions)
+    if any(done(*order)):
+        conditions += [
+            f"{each}: the release now runs in there, and may not wait for it" for each in _entered(tree, late, target)
+        ]
     rewrite = Rewrite(tree)
     rewrite.move_before(order, target)
     return rewrite.edits()
+
+
+def _trusted(
+    tree: Tree, late: Sequence[Unit], passed: Iterable[Unit], known: Sequence[cst.CSTNode], said: Sequence[str]
+) -> list[str]:
+    """What must hold of the statements that a release overtakes, beyond what their names say."""
+    function = tree.function(late[0]) or tree.root
+    used = uses(*late)
+    places = {place for place in used.receivers | used.binds if place not in ("self", "cls")}
+    others = other_names(function, places)
+    found: list[str] = []
+    for unit in passed:
+        row = tree.source.row(tree.spans[unit].start)
+        meant = sorted(name for name in others if mentions(uses(unit), name))
+        if meant and not any(condition.startswith(f"row {row} uses ") for condition in said):
+            found.append(
+                f"row {row} uses {', '.join(meant)}, which may be what is released, and now does so afterwards"
+            )
+        found += [f"{deed}: it may not need what is released" for deed in deeds(tree, unit, known=known)]
+    return list(dict.fromkeys(found))
+
+
+def _entered(tree: Tree, late: Sequence[Unit], target: Unit) -> Iterator[str]:
+    """What must hold of the blocks that a release comes to stand in."""
+    for outer in tree.ancestors(target):
+        if isinstance(outer, cst.With) and outer not in _around(tree, late):
+            yield from (f"row {tree.source.row(tree.spans[outer].start)} {each}" for each in entered(outer))
+
+
+def _is_plain(finding: Finding, modules: Modules, tree: Tree, erase: Unit, late: Sequence[Unit]) -> bool:
+    """Whether a statement erases the pool and does nothing else, in the function of the project that it calls."""
+    call = erase.value if isinstance(erase, cst.Expr) else None
+    inner = [step for step in finding.trace if step.effect == "erase"][-1]
+    if not isinstance(call, cst.Call) or (inner.path == finding.path and tree.statement(inner.span) is erase):
+        return isinstance(erase, cst.With)
+    holder = modules[inner.path].tree().enclosing(inner.span, cst.FunctionDef)
+    if holder is None or holder.name.value != (dotted(call.func) or "").rpartition(".")[2] or any(done(holder.body)):
+        return False
+    used = uses(holder.body)
+    named = {place.rpartition(".")[2] for place in used.reads | used.binds}
+    return named.isdisjoint(place.rpartition(".")[2] for place in uses(*late).receivers | uses(*late).binds)
 
 
 def _only_releases(tree: Tree, holder: cst.BaseCompoundStatement, late: Sequence[Unit]) -> bool:
@@ -190,10 +348,10 @@ def _meeting(tree: Tree, erase: Unit, release: Unit) -> tuple[Unit, Unit, list[U
     block, outer = one[depth]
     holder = other[depth][1]
     target = outer
-    for entered, unit in one[depth + 1 :]:
+    for block_inside, unit in one[depth + 1 :]:
         if not isinstance(outer, cst.With) or not all(is_passive(item.item) for item in outer.items):
             break
-        assert isinstance(entered, Block)
+        assert isinstance(block_inside, Block)
         target = outer = unit
     statements = list(units(block))
     first, last = statements.index(one[depth][1]), statements.index(holder)

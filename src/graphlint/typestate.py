@@ -598,6 +598,7 @@ def _suspect(
         "place": place_text(subject.place, analysis, root),
         "graphs": place_text(subject.graphs, analysis, root),
         "release": subject.release or (entry.released_by or "" if entry is not None else ""),
+        "defined": _definition(analysis, subject.release),
         "function": function.facts.name,
         "loop": runs.loop(frame.function),
         "dominates": "yes" if dominated else "",
@@ -613,6 +614,14 @@ def _suspect(
     suspect = Suspect(rule.name, path, function.facts.span, frame.span, steps, values, severity, precision)
     functions = analysis.project.functions
     return suspect, [(functions[f.function].module.source.path, f.span) for f in event.stack[depth + 1 :]]
+
+
+def _definition(analysis: Analysis, name: str) -> str:
+    """`path:start:end` of a function of the project; empty for others."""
+    entry = analysis.project.functions.get(name)
+    if entry is None:
+        return ""
+    return f"{entry.module.source.path}:{entry.facts.span.start}:{entry.facts.span.end}"
 
 
 def _dominance(

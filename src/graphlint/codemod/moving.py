@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import libcst as cst
 
-from graphlint.codemod.reading import Uses, clash, is_pure, overlap, uses
+from graphlint.codemod.reading import Uses, clash, dotted, is_pure, overlap, uses
 from graphlint.codemod.tree import Block, Tree, Unit, units
+
+_COUNTS = frozenset(
+    {"bool", "callable", "float", "hasattr", "id", "int", "isinstance", "len", "repr", "str", "sum", "type"}
+)
+"""Whose values hold nothing of what they were given."""
 
 
 def meeting(tree: Tree, one: Unit, other: Unit) -> tuple[Unit, Unit, list[Unit]] | None:
@@ -66,7 +71,7 @@ def swap(tree: Tree, moved: Uses, passed: Unit, conditions: list[str]) -> bool:
     row = tree.source.row(tree.spans[passed].start)
     if other.exits:
         conditions.append(f"row {row} can leave before the release was reached so far; it now runs on that path too")
-    shared = sorted(place for place in moved.receivers if place not in ("self", "cls") and _mentions(other, place))
+    shared = sorted(place for place in moved.receivers if place not in ("self", "cls") and mentions(other, place))
     if "self" in moved.receivers and any(place.startswith("self.") for place in other.binds):
         shared.append("self")
     if shared:
@@ -74,5 +79,77 @@ def swap(tree: Tree, moved: Uses, passed: Unit, conditions: list[str]) -> bool:
     return True
 
 
-def _mentions(used: Uses, place: str) -> bool:
+def other_names(function: cst.CSTNode, places: Collection[str]) -> frozenset[str]:
+    """Names of a function under which it may reach what is at these places, or what these names reach besides.
+
+    Assignments give a name, those of loops and of `with` too, unless the value is a number or a truth.
+    """
+    pairs = [
+        (name, place) for name, value in _given(function) for place in _held(value) if place not in ("self", "cls")
+    ]
+    found = set(places)
+    while True:
+        more = {b for a, b in pairs if any(overlap(a, place) for place in found)}
+        more |= {a for a, b in pairs if any(overlap(b, place) for place in found)}
+        if more <= found:
+            return frozenset(found - set(places))
+        found |= more
+
+
+def _given(function: cst.CSTNode) -> Iterator[tuple[str, cst.BaseExpression]]:
+    """Names that a function gives, with the expressions that they come from."""
+    waiting = [function]
+    while waiting:
+        node = waiting.pop()
+        waiting += node.children
+        match node:
+            case cst.Assign(targets=targets, value=value):
+                for target in targets:
+                    yield from _paired(target.target, value)
+            case (
+                cst.AnnAssign(target=name, value=cst.BaseExpression() as value)
+                | cst.NamedExpr(target=name, value=value)
+            ):
+                yield from _paired(name, value)
+            case cst.For(target=name, iter=value) | cst.CompFor(target=name, iter=value):
+                yield from ((bound, value) for bound in _bound(name))
+            case cst.WithItem(item=value, asname=cst.AsName(name=name)):
+                yield from ((bound, value) for bound in _bound(name))
+
+
+def _paired(target: cst.CSTNode, value: cst.BaseExpression) -> Iterator[tuple[str, cst.BaseExpression]]:
+    """What a target gets: of `a, b = x, y` each its own, and nothing what takes over from a name that changes hands."""
+    if (
+        not isinstance(target, cst.Tuple)
+        or not isinstance(value, cst.Tuple)
+        or len(target.elements) != len(value.elements)
+    ):
+        yield from ((bound, value) for bound in _bound(target))
+        return
+    given = _bound(target)
+    for one, other in zip(target.elements, value.elements, strict=True):
+        if dotted(other.value) not in given:
+            yield from ((bound, other.value) for bound in _bound(one.value))
+
+
+def _bound(target: cst.CSTNode) -> frozenset[str]:
+    return uses(cst.AssignTarget(target)).binds if isinstance(target, cst.BaseAssignTargetExpression) else frozenset()
+
+
+def _held(value: cst.BaseExpression) -> frozenset[str]:
+    """The places whose objects an expression's value may be, or hold."""
+    match value:
+        case cst.Comparison() | cst.UnaryOperation() | cst.BaseString():
+            return frozenset()
+        case cst.Call(func=cst.Name(value=name)) if name in _COUNTS:
+            return frozenset()
+        case cst.Call(func=cst.Attribute(value=receiver)):
+            return uses(receiver, *(argument.value for argument in value.args)).reads
+        case cst.Call():
+            return uses(*(argument.value for argument in value.args)).reads
+    return uses(value).reads
+
+
+def mentions(used: Uses, place: str) -> bool:
+    """Whether code reads or binds what is at a place, what holds it or a part of it."""
     return any(overlap(place, other) for other in used.reads | used.binds)

@@ -3,8 +3,9 @@
 import libcst as cst
 
 from graphlint.codemod.arguments import takes_positional
+from graphlint.codemod.doing import deeds, done, entered
 from graphlint.codemod.finding import confirmed
-from graphlint.codemod.moving import facing, meeting, swap, with_supply
+from graphlint.codemod.moving import facing, meeting, mentions, other_names, swap, with_supply
 from graphlint.codemod.names import Reference, reference
 from graphlint.codemod.parting import PartingError
 from graphlint.codemod.reading import Uses, clash, comments, dotted, is_passive, is_pure, negated, overlap, uses
@@ -40,14 +41,19 @@ __all__ = [
     "comments",
     "confirmed",
     "cst",
+    "deeds",
+    "done",
     "dotted",
+    "entered",
     "exclusive",
     "facing",
     "is_passive",
     "is_pure",
     "meeting",
+    "mentions",
     "negated",
     "once_for_all",
+    "other_names",
     "overlap",
     "reference",
     "swap",

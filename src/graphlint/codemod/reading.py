@@ -229,7 +229,7 @@ class _Visitor(cst.CSTVisitor):
     def _bind(self, target: cst.CSTNode) -> None:
         if (place := dotted(target)) is not None:
             self._add(binds=[place])
-            if isinstance(target, cst.Attribute):
+            if isinstance(target, cst.Attribute) and dotted(target.value) not in ("self", "cls"):
                 target.value.visit(self)
         elif isinstance(target, cst.Subscript):
             if (place := dotted(target.value)) is not None:
