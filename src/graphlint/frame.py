@@ -178,9 +178,9 @@ class Frame(ABC):
             case flow.Name(id=name):
                 symbol = self.project.lookup(self.module, name)
                 symbol = self.project.resolve(symbol.name) if symbol is not None and symbol.kind == "import" else symbol
-                if symbol is None or symbol.kind != "variable" or self.all.is_given(self.entry, param.name):
+                if symbol is None or symbol.kind != "variable" or not self.is_container(symbol):
                     return None
-                return self.of_symbol(symbol)
+                return self.of_symbol(symbol) if not self.all.is_given(self.entry, param.name) else None
             case flow.Group(items=()) | flow.Call(args=()) as made if starts_empty(made):
                 if self.all.is_given(self.entry, param.name):
                     return None
@@ -188,6 +188,13 @@ class Frame(ABC):
                 value = self.all.at_module(self.module)(made)
                 return value._replace(places=(slot,), slot=slot, tags=value.tags - {"empty"})
         return None
+
+    def is_container(self, symbol: Symbol) -> bool:
+        """Whether a variable of a module is made as an empty container."""
+        module, _, name = symbol.name.rpartition(".")
+        found = self.project.modules.get(module)
+        given = [bind.value for bind in found.variables.get(name, ()) if bind.value is not None] if found else []
+        return any(starts_empty(each) and not isinstance(each, flow.Lit) for each in given)
 
     def emit(self, node: Node) -> None:
         if self.emitting:

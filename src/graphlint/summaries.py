@@ -464,15 +464,16 @@ class Analysis:
         by_function: dict[str, list[Behavior]] = {}
         for each in self.behaviors.all():
             by_function.setdefault(each.function, []).append(each)
-        for (function, param), slots in self.behaviors.slots_given.items():
-            for each in by_function.get(function, ()):
-                for node in each.nodes:
-                    if isinstance(node, b.Touches) and "captured" in node.tags and node.places == ((f"${param}",),):
-                        entry = self.project.functions[function]
-                        for slot in slots if node.how == "add" else ():
-                            notes = self.behaviors.note(slot)
-                            notes.tags.add("captured")
-                            notes.capturers.add(entry.owner or f"mod:{entry.module.name}")
+        for each in self.behaviors.all():
+            for node in each.nodes if each.calls_in_capture or Effect.CAPTURE in each.effects else ():
+                if not isinstance(node, b.Touches) or node.how != "add" or "captured" not in node.tags:
+                    continue
+                entry = self.project.functions[each.function]
+                params = [place[0][1:] for place in node.places if len(place) == 1 and place[0][0] == "$"]
+                for slot in {s for param in params for s in self.behaviors.slots_given.get((entry.name, param), ())}:
+                    notes = self.behaviors.note(slot)
+                    notes.tags.add("captured")
+                    notes.capturers.add(entry.owner or f"mod:{entry.module.name}")
         given = self.behaviors.captures_given
         waiting = list(given)
         while waiting:

@@ -202,6 +202,8 @@ def _filled_again(
     of_all = ELEMENT not in death.places[0] if isinstance(node, b.Happens) else node.how != "pop"
     if not (of_all or death.event.loops) or not any(site.effect is Effect.CAPTURE for site in sites):
         return
+    if root.key not in _filling(analysis):
+        return
     found: list[Event] = []
     visit(root, analysis.effectful.get, found.append)
     for event in found:
@@ -214,6 +216,26 @@ def _filled_again(
         held = analysis.holds(node.slot)
         if "captured" in held and "graph" not in held and place[:-1] == graphs[:-1] and len(place) > 1:
             yield place
+
+
+def _filling(analysis: Analysis) -> frozenset[str]:
+    """Keys of the behaviors that put what a capture made into a table, themselves or through a call."""
+    known = analysis.known.get(("filling", ""))
+    if known is None:
+        found: set[str] = set()
+        waiting = [
+            key
+            for key, each in analysis.effectful.items()
+            if any(isinstance(n, b.Touches) and n.how == "add" and "captured" in n.tags for n in each.nodes)
+        ]
+        while waiting:
+            key = waiting.pop()
+            if key not in found:
+                found.add(key)
+                waiting += analysis.callers.get(key, ())
+        known = analysis.known["filling", ""] = frozenset(found)
+    filling: frozenset[str] = known
+    return filling
 
 
 def _is_of_captures(analysis: Analysis, slot: b.Slot | None, death: Site) -> bool:
