@@ -121,7 +121,31 @@ def test_a_comment_silences_its_rule_alone() -> None:
     )
     report = run()
     assert found(report) == ["a.py:4 risky-call"]
+    assert [(each.finding.rule, each.by) for each in report.silenced] == [("risky-call", "the comment in row 3")]
+    assert report.warnings == (
+        "a.py:3: warning: nothing here is found by other-call, so the comment that ignores it can go",
+        "a.py:4: warning: nothing here is found by other-call, so the comment that ignores it can go",
+    )
+
+
+def test_a_comment_can_name_a_group_and_is_spelled_freely() -> None:
+    group = next(rule.group.value for rule in registry.rules() if rule.name == "risky-call")
+    make("a.py", f"{GRAPHS}danger()  # Graphlint: Ignore[{group}] tested\ndanger()\n")
+    report = run()
+    assert found(report) == ["a.py:4 risky-call"]
     assert report.warnings == ()
+
+
+def test_a_comment_that_silences_nothing_is_told_where_its_rule_was_looked_for() -> None:
+    make("a.py", f"{GRAPHS}calm()  # graphlint: ignore[risky-call] no more\n")
+    said = "a.py:3: warning: nothing here is found by risky-call, so the comment that ignores it can go"
+    assert run().warnings == (said,)
+    other = check.check(["."], Settings(), registry.select(("other-call",)))
+    assert other.warnings == ()
+    make("a.py", f"{GRAPHS}doubt()  # graphlint: ignore[risky-call] of low precision\n")
+    assert run().warnings == ()
+    make("a.py", f"{GRAPHS}def (  # graphlint: ignore[risky-call] not read\n")
+    assert run().warnings == ()
 
 
 def test_a_former_name_silences_too() -> None:
@@ -135,7 +159,7 @@ def test_a_comment_that_silences_nothing_is_warned_about() -> None:
     assert found(report) == ["a.py:3 risky-call", "a.py:5 risky-call"]
     assert report.warnings == (
         "a.py:3: warning: the rule that it ignores is missing; write `# graphlint: ignore[rule] reason`",
-        "a.py:4: warning: no rule is named 'riski-call'; did you mean 'risky-call'?",
+        "a.py:4: warning: no rule or group is named 'riski-call'; did you mean 'risky-call'?",
     )
 
 

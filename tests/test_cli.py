@@ -406,6 +406,33 @@ def test_an_internal_error_is_one_line_with_its_place(run: Run) -> None:
     assert "Traceback" in run("check", "--debug").err
 
 
+@pytest.mark.parametrize("place", ["a.py:3", "a.py:3:1"])
+def test_why_takes_a_place_as_findings_name_it(run: Run, place: str) -> None:
+    make("a.py", "danger()\n")
+    done = run("why", place)
+    assert done.code == 0
+    assert "finding: risky-call: danger() is risky" in done.out
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [("a.py", "not of the form PATH:LINE"), (".:3", "is a folder"), ("a.py:99", "a.py has 3 lines, and none is 99")],
+)
+def test_why_refuses_what_is_no_line(run: Run, place: str, said: str) -> None:
+    make("a.py", "danger()\n")
+    done = run("why", place)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+
+
+def test_a_pattern_that_no_file_matches_is_told_by_a_run_over_the_project(run: Run) -> None:
+    make("a.py", "danger()\n")
+    make("pyproject.toml", "[tool.graphlint.per-file-ignores]\n'a.py' = ['input']\n'old/*' = ['input']\n", head="")
+    said = "warning: per-file-ignores: no file matches 'old/*'\n"
+    assert said in run("check").err
+    assert "no file matches" not in run("check", "a.py").err
+
+
 def test_an_interrupt_is_130(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     make("a.py", "danger()\n")
 

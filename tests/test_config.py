@@ -174,10 +174,12 @@ def test_per_file_ignores_are_patterns_relative_to_the_settings(here: Path, monk
         root=str(here),
         per_file_ignores=(("tests/", ("kept-thing",)), ("*_old.py", ("lost-thing",)), ("/a.py", ("teardown",))),
     )
-    assert config.ignored_in("tests/deep/x_old.py", settings) == ("kept-thing", "lost-thing")
-    assert config.ignored_in("a.py", settings) == ("teardown",)
+    tests, old, top = settings.per_file_ignores
+    assert config.ignored_in("tests/deep/x_old.py", settings) == (tests, old)
+    assert config.ignored_in("a.py", settings) == (top,)
     assert config.ignored_in("sub/a.py", settings) == ()
+    assert config.idle_patterns(["tests/deep/x_old.py", "sub/a.py"], settings) == ("/a.py",)
     Path("sub").mkdir()
     monkeypatch.chdir("sub")
-    assert config.ignored_in(str(here / "a.py"), settings) == ("teardown",)
-    assert config.ignored_in("x_old.py", settings) == ("lost-thing",)
+    assert config.ignored_in(str(here / "a.py"), settings) == (top,)
+    assert config.ignored_in("x_old.py", settings) == (old,)

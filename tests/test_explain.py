@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from graphlint import check, explain, registry
 from graphlint.check import Inputs
 from graphlint.config import Settings
-from graphlint.explain import UnknownFunctionError
+from graphlint.explain import UnknownFunctionError, UnknownRowError
 
 RUNNER = """\
 import contextlib
@@ -131,3 +132,75 @@ def test_why_shows_findings_effects_and_what_a_place_holds(runner: Inputs) -> No
     text = (CPP_CASE / "engine.py").read_text()
     row = 1 + text.count("\n", 0, text.index("# hazard: pool-order"))
     assert "\nfinding: pool-order: " in explain.why(joined, registry.rules(), path, row)
+
+
+def test_flow_suggests_a_name_that_can_be_asked_for(runner: Inputs) -> None:
+    with pytest.raises(UnknownFunctionError, match=r"did you mean 'Runner\.capture'"):
+        explain.flow(runner, "Engine.capture")
+
+
+@pytest.mark.parametrize("row", [0, 99])
+def test_why_knows_the_rows_of_a_file(runner: Inputs, row: int) -> None:
+    (path,) = runner.selection.report
+    with pytest.raises(UnknownRowError, match=f"has 38 lines, and none is {row}"):
+        explain.why(runner, registry.rules(), path, row)
+    assert "self.graphs.clear()" in explain.why(runner, registry.rules(), path, 37)
+
+
+TWICE = """\
+import torch
+
+
+class Runner:
+    def __init__(self):
+        self.graph = None
+
+    def capture(self):
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            torch.ones(8, device="cuda")
+
+    def clear(self):
+        self.graph.reset()
+        self.graph.reset(){comment}
+"""
+
+
+@pytest.mark.parametrize(
+    ("comment", "settings", "names", "said"),
+    [
+        ("", Settings(), (), "finding: duplicate-release: "),
+        (
+            "  # graphlint: ignore[duplicate-release] it may",
+            Settings(),
+            (),
+            "not reported, silenced by the comment in row 15: duplicate-release: ",
+        ),
+        (
+            "",
+            Settings(per_file_ignores=(("twice.py", ("teardown",)),)),
+            (),
+            "not reported, silenced by per-file-ignores, 'twice.py': duplicate-release: ",
+        ),
+        ("", Settings(), ("pool-order",), "not reported, the settings leave its rule out: duplicate-release: "),
+    ],
+)
+def test_why_says_why_a_finding_is_not_reported(
+    tmp_path: Path, comment: str, settings: Settings, names: tuple[str, ...], said: str
+) -> None:
+    path = tmp_path / "twice.py"
+    path.write_text(TWICE.format(comment=comment))
+    read = check.read((str(path),), replace(settings, root=str(tmp_path)), {}, whole=True)
+    assert said in explain.why(read, registry.select(names), read.selection.report[0], 15)
+
+
+@pytest.mark.parametrize("with_extra", [True, False])
+def test_why_says_what_of_cpp_is_not_shown(*, with_extra: bool) -> None:
+    pytest.importorskip("tree_sitter_cpp")
+    read = inputs(CPP_CASE)
+    assert read.native is not None
+    path = next(iter(read.native.sources))
+    if not with_extra:
+        vars(read.native)["_read"] = None
+    shown = explain.why(read, registry.rules(), path, 1)
+    assert ("effects of C++ are not shown" if with_extra else "not read: install the extra") in shown

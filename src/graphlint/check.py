@@ -13,12 +13,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from graphlint import edits, files, operators, registry, sharing, sieve, syntax, vocabulary
-from graphlint.config import Settings, ignored_in
+from graphlint import edits, files, operators, registry, sharing, sieve, silencing, suppress, syntax, vocabulary
+from graphlint.config import Settings
 from graphlint.edits import Applicability, Fix
 from graphlint.files import Selection
 from graphlint.findings import Finding, Precision, Severity, Suspect
 from graphlint.rule import Rule
+from graphlint.silencing import Silenced
 from graphlint.source import CPP, Source, Span
 from graphlint.syntax import ParseError
 from graphlint.vocabulary import Vocabulary
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from graphlint.facts import Facts
     from graphlint.native import Native
     from graphlint.project import Project
-    from graphlint.suppress import Pragma
 
 SYNTAX_ERROR = "syntax-error"
 """What a file that does not parse is reported under; no rule has this name, so none can select or silence it."""
@@ -107,6 +107,8 @@ class Report:
     """Calls whose target nobody could tell, with their places: what the rules could not look into."""
     sources: Mapping[str, Source]
     """The files of all positions in the findings."""
+    silenced: tuple[Silenced, ...] = ()
+    """What a comment or a setting keeps from being reported."""
 
 
 def check(
@@ -144,7 +146,12 @@ def judge(inputs: Inputs, rules: Sequence[Rule]) -> Report:
         confirmed += inputs.native.findings(rules, preview=inputs.settings.preview)
         warnings += inputs.native.warnings
     found = [finding for finding in confirmed if finding.path in reported]
-    findings = list(_unsuppressed(found, sources, inputs.settings, warnings))
+    names = frozenset(rule.name for rule in rules)
+    parted = silencing.part(
+        found, _looked_at(inputs, sources), inputs.settings, names, _doubts(analysis, inputs, rules)
+    )
+    findings = [*parted.findings]
+    warnings += parted.warnings
     for problem in analysis.problems:
         if problem.path in reported:
             findings.append(problem)
@@ -153,7 +160,34 @@ def judge(inputs: Inputs, rules: Sequence[Rule]) -> Report:
             warnings.append(f"{problem.path}:{row}: warning: {problem.message}; the analysis goes on without this file")
     warnings += operators.unknown(inputs.sources.values(), inputs.vocabulary)
     findings.sort(key=lambda finding: (finding.path, finding.span, finding.rule, finding.message))
-    return Report(tuple(findings), tuple(sorted(set(warnings))), tuple(analysis.unresolved), sources)
+    return Report(
+        tuple(findings),
+        tuple(sorted(set(warnings))),
+        tuple(analysis.unresolved),
+        sources,
+        tuple(parted.silenced),
+    )
+
+
+def _looked_at(inputs: Inputs, sources: Mapping[str, Source]) -> list[Source]:
+    """The files of the given paths that the rules have looked at."""
+    native = inputs.native
+    without = native.sources.keys() if native is not None and not native.is_read else frozenset[str]()
+    broken = {path for path, source in inputs.sources.items() if isinstance(inputs.parse(source), ParseError)}
+    return [sources[path] for path in inputs.selection.report if path in sources and path not in broken.union(without)]
+
+
+def _doubts(analysis: Analysis, inputs: Inputs, rules: Sequence[Rule]) -> Mapping[str, list[tuple[str, Span]]]:
+    """Where rules suspect something, by file: more than what they report."""
+    there: dict[str, list[tuple[str, Span]]] = {}
+    for name, suspects in analysis.suspects.items():
+        for suspect in suspects:
+            there.setdefault(suspect.path, []).append((name, suspect.at))
+    native = inputs.native
+    if native is not None and any(map(suppress.mentions, native.sources.values())):
+        for finding in native.findings(rules, preview=True):
+            there.setdefault(finding.path, []).append((finding.rule, finding.span))
+    return there
 
 
 def _confirmed(analysis: Analysis, inputs: Inputs, rules: Sequence[Rule], warnings: list[str]) -> Iterator[Finding]:
@@ -226,40 +260,6 @@ def _honest(fix: Fix, finding: Finding, sources: Mapping[str, Source]) -> Fix:
         return fix
     conditions = (*fix.conditions, *(f"the comment `{comment}` goes with it" for comment in dropped))
     return replace(fix, applicability=Applicability.UNSAFE, conditions=conditions)
-
-
-def _pragmas(source: Source) -> Sequence[Pragma]:
-    """The comments of a file that are addressed to this tool."""
-    if source.path.endswith(CPP):
-        from graphlint.cpp import pragmas
-    else:
-        from graphlint.suppress import pragmas
-    return pragmas(source)
-
-
-def _unsuppressed(
-    findings: Sequence[Finding], sources: Mapping[str, Source], settings: Settings, warnings: list[str]
-) -> Iterator[Finding]:
-    """The findings that neither a comment nor `per-file-ignores` silences."""
-    for path in sorted({finding.path for finding in findings}):
-        words = ignored_in(path, settings)
-        silent = {rule.name for rule in registry.select(select=words)} if words else set()
-        meant: list[tuple[Pragma, set[str]]] = []
-        for pragma in _pragmas(sources[path]):
-            names: set[str] = set()
-            if pragma.error is not None:
-                warnings.append(f"{path}:{pragma.row}: warning: {pragma.error}")
-            for word in pragma.rules:
-                try:
-                    names.add(registry.by_name(word).name)
-                except registry.UnknownRuleError as error:
-                    warnings.append(f"{path}:{pragma.row}: warning: {error}")
-            meant.append((pragma, names))
-        for finding in findings:
-            if finding.path != path or finding.rule in silent:
-                continue
-            if not any(finding.rule in names and pragma.silences(finding.span) for pragma, names in meant):
-                yield finding
 
 
 # ------------------------------------------------------------------------------------------------------- the analysis

@@ -138,7 +138,7 @@ def check_(paths: tuple[str, ...], **options: Any) -> int:
     settings, rules, inputs = _inputs(paths, options)
     report = check.judge(inputs, rules)
     _print_findings(report, rules, options)
-    _say_warnings(inputs, report, options)
+    _say_warnings(paths, inputs, report, options)
     _say(_summary(inputs, report))
     return _exit_code(report, settings)
 
@@ -184,7 +184,7 @@ def fix_(paths: tuple[str, ...], *, diff: bool, unsafe_fixes: bool, with_test: s
     _print_findings(outcome.report, rules, options, is_taken=diff or "-" in paths)
     if diff or "-" in paths:
         _say_fixes(outcome, would="would fix" if diff else "fixed")
-    _say_warnings(inputs, outcome.report, options)
+    _say_warnings(paths, inputs, outcome.report, options)
     _say(_summary(inputs, outcome.report, unsafe=unsafe_fixes))
     return 1 if diff and outcome.changes else _exit_code(outcome.report, settings)
 
@@ -328,18 +328,25 @@ def flow_(function: str, paths: tuple[str, ...], **options: Any) -> None:
 
 
 @cli.command("why")
-@click.argument("place", metavar="PATH:LINE")
+@click.argument("place", metavar="PATH:LINE[:COLUMN]")
 @_config
 @_debug
 def why_(place: str, **options: Any) -> None:
     """Show what is known of a line, and why there is no finding."""
-    path, _, row = place.rpartition(":")
-    if not path or not row.isdecimal():
+    import re
+
+    match = re.fullmatch(r"(?P<path>.+?):(?P<row>\d+)(?::\d+)?", place, re.DOTALL)
+    if match is None:
         raise click.UsageError(f"{place!r} is not of the form PATH:LINE")
+    if os.path.isdir(match["path"]):
+        raise click.UsageError(f"{match['path']!r} is a folder")
     from graphlint import explain
 
-    _, rules, inputs = _inputs((path,), options, whole=True)
-    _write(explain.why(inputs, rules, inputs.selection.report[0], int(row)))
+    _, rules, inputs = _inputs((match["path"],), options, whole=True)
+    try:
+        _write(explain.why(inputs, rules, inputs.selection.report[0], int(match["row"])))
+    except explain.UnknownRowError as error:
+        raise click.UsageError(str(error)) from None
 
 
 @cli.command("owners")
@@ -472,7 +479,13 @@ def _print_findings(
         _say(text.removesuffix("\n"))
 
 
-def _say_warnings(inputs: Inputs, report: Report, options: Mapping[str, Any]) -> None:
+def _say_warnings(paths: Sequence[str], inputs: Inputs, report: Report, options: Mapping[str, Any]) -> None:
+    from graphlint import config, files
+
+    settings = inputs.settings
+    if settings.per_file_ignores and any(files.holds(path, settings.root) for path in paths or (".",)):
+        for pattern in config.idle_patterns(inputs.selection.report, settings):
+            _say(f"warning: per-file-ignores: no file matches {pattern!r}")
     for folder in inputs.selection.unreadable:
         _say(f"{folder}: warning: this folder cannot be listed")
     if not inputs.selection.report and not options["force_exclude"]:

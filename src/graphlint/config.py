@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -134,17 +134,22 @@ def load(path: str) -> Settings:
     )
 
 
-def ignored_in(path: str, settings: Settings) -> tuple[str, ...]:
-    """The rules and groups that `per-file-ignores` silences in a file."""
-    if not settings.per_file_ignores:
-        return ()
+def ignored_in(path: str, settings: Settings) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The patterns of `per-file-ignores` that a file matches, each with the rules and groups that it silences."""
+    return tuple(each for each in settings.per_file_ignores if _matching([path], each[0], settings))
+
+
+def idle_patterns(paths: Sequence[str], settings: Settings) -> tuple[str, ...]:
+    """The patterns of `per-file-ignores` that no file of the project matches, if these are its files."""
+    return tuple(pattern for pattern, _ in settings.per_file_ignores if not _matching(paths, pattern, settings))
+
+
+def _matching(paths: Iterable[str], pattern: str, settings: Settings) -> bool:
+    """Whether one of some files matches a pattern."""
     from pathspec import GitIgnoreSpec
 
-    below = os.path.relpath(path, settings.root or ".")
-    matching = [
-        words for pattern, words in settings.per_file_ignores if GitIgnoreSpec.from_lines([pattern]).match_file(below)
-    ]
-    return tuple(word for words in matching for word in words)
+    spec, root = GitIgnoreSpec.from_lines([pattern]), settings.root or "."
+    return any(spec.match_file(os.path.relpath(path, root)) for path in paths)
 
 
 def is_pattern(line: str) -> bool:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 
 from graphlint import behavior as b
-from graphlint import check
+from graphlint import check, files, registry
 from graphlint.check import Inputs
 from graphlint.execution import Event
+from graphlint.findings import Finding, Precision
 from graphlint.project import FunctionEntry
 from graphlint.rule import Rule
-from graphlint.source import Source
+from graphlint.source import CPP, Source
 from graphlint.summaries import Analysis
 from graphlint.typestate import place_text, test_text
 
@@ -22,6 +24,10 @@ class UnknownFunctionError(LookupError):
     """No function of the project has the name that somebody asked for."""
 
 
+class UnknownRowError(LookupError):
+    """A file has no such row."""
+
+
 def flow(inputs: Inputs, name: str) -> str:
     """The effects of the functions whose dotted name is, or ends in, a name: in order, with branches, loops and calls.
 
@@ -30,6 +36,7 @@ def flow(inputs: Inputs, name: str) -> str:
     """
     shown: list[str] = []
     known: list[str] = []
+    ending = name.rpartition(".")[2]
     for analysis, _ in check.analyses(inputs):
         for entry in list(analysis.project.functions.values()):
             known.append(entry.name)
@@ -37,25 +44,48 @@ def flow(inputs: Inputs, name: str) -> str:
                 shown.append(_function(analysis, entry))
     if shown:
         return "\n".join(shown)
-    near = get_close_matches(name, [each.rpartition(".")[2] for each in known], n=1)
+    same = [each for each in known if each.rpartition(".")[2] == ending]
+    # as many parts of the names as were asked for, so that it can be asked for again
+    parts = name.count(".") + 1
+    near = get_close_matches(name, [".".join(each.split(".")[-parts:]) for each in same or known], n=1, cutoff=0.4)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise UnknownFunctionError(f"no function {name!r} was found among {len(known)}{hint}")
 
 
 def why(inputs: Inputs, rules: Sequence[Rule], path: str, row: int) -> str:
-    """What is known of a line: its findings, its effects, what its places hold, what could not be resolved."""
-    lines: list[str] = []
-    report = check.judge(inputs, rules)
-    source = report.sources.get(path) or next((s for s in inputs.sources.values() if s.path == path), None)
+    """What is known of a line: its findings, its effects, what its places hold, what could not be resolved.
+
+    Findings that are not reported are among them, with the reason.
+
+    Raises:
+        UnknownRowError: there is no such line.
+    """
+    report = check.judge(replace(inputs, settings=replace(inputs.settings, preview=True)), registry.rules())
+    source = report.sources.get(path) or files.read(path)
     if source is None:
-        return f"{path}: not read: it mentions nothing that a rule is about\n"
-    lines.append(f"{path}:{row}: {source.line(row).strip()}")
-    for finding in report.findings:
+        return f"{path}: cannot be read\n"
+    count = len(source.line_starts) - (source.line_starts[-1] == len(source.content))
+    if not 1 <= row <= count:
+        raise UnknownRowError(f"{path} has {count} lines, and none is {row}")
+    if path not in report.sources:
+        return f"{path}: not looked at: it mentions nothing that a rule is about\n"
+    lines = [f"{path}:{row}: {source.line(row).strip()}"]
+    asked = {rule.name for rule in rules}
+    found = [(finding, _hidden(finding, asked, inputs)) for finding in report.findings]
+    found += [(each.finding, f"silenced by {each.by}") for each in report.silenced]
+    for finding, hidden in found:
         if finding.path == path and source.row(finding.span.start) == row:
-            lines.append(f"finding: {finding.rule}: {finding.message}")
+            lines.append(f"{f'not reported, {hidden}' if hidden else 'finding'}: {finding.rule}: {finding.message}")
         for number, step in enumerate(finding.trace, 1):
             if step.path == path and source.row(step.span.start) == row:
-                lines.append(f"step {number} of {finding.rule} at {finding.path}: {step.message}")
+                at = f"{finding.path}:{report.sources[finding.path].row(finding.span.start)}"
+                lines.append(f"step {number} of {finding.rule} at {at}: {step.message}")
+    if path.endswith(CPP):
+        if inputs.native is not None and not inputs.native.is_read:
+            lines.append("not read: install the extra that reads C++, `cudagraph-lint[cpp]`")
+        elif len(lines) == 1:
+            lines.append("no finding is about this line; effects of C++ are not shown")
+        return "\n".join(lines) + "\n"
     for analysis, _ in check.analyses(inputs):
         module = analysis.project.by_path.get(path)
         if module is not None:
@@ -63,6 +93,15 @@ def why(inputs: Inputs, rules: Sequence[Rule], path: str, row: int) -> str:
     if len(lines) == 1:
         lines.append("nothing on this line has an effect on graphs or on the memory that they use")
     return "\n".join(lines) + "\n"
+
+
+def _hidden(finding: Finding, asked: set[str], inputs: Inputs) -> str:
+    """Why a finding is not reported; empty if it is."""
+    if finding.rule not in asked and any(finding.rule == rule.name for rule in registry.rules()):
+        return "the settings leave its rule out"
+    if finding.precision is Precision.LOW and not inputs.settings.preview:
+        return "of low precision, so with --preview only"
+    return ""
 
 
 # ------------------------------------------------------------------------------------------------------------- `flow`

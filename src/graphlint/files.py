@@ -115,7 +115,7 @@ def project_files(
     sources = [shown(os.path.join(settings.root, folder)) for folder in settings.src]
     roots: set[str] = set()
     for folder in {os.path.dirname(path) for path in report}:
-        roots |= {source for source in sources if _holds(source, folder)} or {root_of(folder)}
+        roots |= {source for source in sources if holds(source, folder)} or {root_of(folder)}
     context = set(report)
     missing = sorted(roots - walk.listed)
     while missing and (enough is None or _count_python(context) <= enough):
@@ -165,10 +165,10 @@ def shown(path: str) -> str:
     """The spelling of a path in reports: relative below the working directory (which is itself ""), else absolute."""
     path = os.path.abspath(path)
     here = os.getcwd()
-    return path[len(here) :].lstrip(os.sep) if _holds(here, path) else path
+    return path[len(here) :].lstrip(os.sep) if holds(here, path) else path
 
 
-def _holds(folder: str, path: str) -> bool:
+def holds(folder: str, path: str) -> bool:
     """Whether `path` is `folder` or lies below it."""
     folder, path = os.path.abspath(folder), os.path.abspath(path)
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
@@ -206,7 +206,7 @@ class _Walk:
     def excludes(self, path: str) -> bool:
         """Whether the settings, or the name of a folder above it, leave a path out of a walk from their folder."""
         base, path = os.path.abspath(self.settings.root), os.path.abspath(path)
-        if not _holds(base, path):
+        if not holds(base, path):
             return False
         below = _relative(path, base).removesuffix("/")
         if NEVER_WALKED.intersection(below.split("/")[: None if os.path.isdir(path) else -1]):
@@ -266,7 +266,7 @@ class _Walk:
         """
         top = os.path.abspath(root)
         base = os.path.abspath(self.settings.root)
-        excluded = self._compiled(self.settings.exclude, prefix=_relative(top, base) if _holds(base, top) else "")
+        excluded = self._compiled(self.settings.exclude, prefix=_relative(top, base) if holds(base, top) else "")
         ignores: tuple[_Patterns, ...] = ()
         folder = top
         while not os.path.exists(os.path.join(folder, ".git")) and folder != os.path.dirname(folder):

@@ -44,6 +44,11 @@ class Native:
         return _Read(cpp.Analysis(facts), sum(len(each.unread) for each in facts))
 
     @property
+    def is_read(self) -> bool:
+        """Whether the extra that reads them is installed."""
+        return self._read is not None
+
+    @property
     def warnings(self) -> Iterator[str]:
         """What a reader should know of files, or parts of them, that were not read."""
         if self._read is None:

@@ -11,8 +11,8 @@ says nothing about the body.
         engines,
     )
 
-Rules are always named: a comment that silences whatever may come says nothing to its next reader. Text in strings is no
-comment, which is why files are read with `tokenize`, and only those that have a finding and the marker.
+Rules are always named, one by one or as a group: a comment that silences whatever may come says nothing to its next
+reader. Text in strings is no comment, which is why files are read with `tokenize`, and only those that have the marker.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from graphlint.source import Source, Span
 
 MARKER = "graphlint:"
 
-_PRAGMA = re.compile(r"#\s*graphlint:\s*(?P<verb>[\w-]*)\s*(?:\[(?P<rules>[^\]]*)\])?")
+_PRAGMA = re.compile(r"#\s*graphlint:\s*(?P<verb>[\w-]*)\s*(?:\[(?P<rules>[^\]]*)\])?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,17 @@ class Pragma:
         return self.error is None and self.covers.start <= span.start < self.covers.end
 
 
+def mentions(source: Source) -> bool:
+    """Whether a file can hold such a comment."""
+    return MARKER.encode() in source.content.lower()
+
+
 def pragmas(source: Source) -> tuple[Pragma, ...]:
     """The comments of a file that are addressed to this tool, in order of their statements.
 
     A file that `tokenize` cannot read to its end has those that stand before the fault.
     """
-    if MARKER.encode() not in source.content:
+    if not mentions(source):
         return ()
     return tuple(pragma for pragma in _pragmas(source) if pragma is not None)
 
@@ -67,7 +72,7 @@ def _pragmas(source: Source) -> Iterator[Pragma | None]:
     for token in tokens(source):
         row = token.start[0]
         if token.type == tokenize.COMMENT:
-            if MARKER in token.string:
+            if MARKER in token.string.lower():
                 pending.append((row, token.string))
         elif token.type == tokenize.NEWLINE:
             begins_line = True
@@ -93,7 +98,7 @@ def _pragma(source: Source, row: int, comment: str, first: int, last: int) -> Pr
         return None
     rules = tuple(word.strip() for word in (match["rules"] or "").split(","))
     error = None
-    if match["verb"] != "ignore":
+    if match["verb"].lower() != "ignore":
         error = f"{match['verb']!r} means nothing here; write `# graphlint: ignore[rule] reason`"
     elif not all(rules):
         error = "the rule that it ignores is missing; write `# graphlint: ignore[rule] reason`"

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from graphlint.source import Source, Span
-from graphlint.suppress import MARKER, Pragma
+from graphlint.suppress import MARKER, Pragma, mentions
 
-_PRAGMA = re.compile(r"graphlint:\s*(?P<verb>[\w-]*)\s*(?:\[(?P<rules>[^\]]*)\])?")
+_PRAGMA = re.compile(r"graphlint:\s*(?P<verb>[\w-]*)\s*(?:\[(?P<rules>[^\]]*)\])?", re.IGNORECASE)
 _TOKEN = re.compile(
     rb"(?P<comment>//(?:[^\n\\]|\\\r?\n|\\.)*|/\*.*?(?:\*/|\Z))"
     rb'|R"(?P<raw>[^()\\\s]{0,16})\(.*?\)(?P=raw)"'
@@ -33,7 +33,7 @@ _BEFORE_BLOCK = frozenset(
 
 def pragmas(source: Source) -> tuple[Pragma, ...]:
     """The comments of a file that are addressed to this tool, in order of their statements."""
-    if MARKER.encode() not in source.content:
+    if not mentions(source):
         return ()
     return tuple(_Scan(source).pragmas())
 
@@ -66,7 +66,7 @@ class _Scan:
             row = self.source.row(match.start())
             if match["comment"] is not None:
                 text = match.group().decode("utf-8", "replace")
-                if MARKER in text:
+                if MARKER in text.lower():
                     last = self.source.row(match.end() - 1)
                     if not self.at.first and self.ended[1] == row:
                         yield from self._pragma(row, text, *self.ended)
@@ -131,7 +131,7 @@ class _Scan:
             return
         rules = tuple(word.strip() for word in (match["rules"] or "").split(","))
         error = None
-        if match["verb"] != "ignore":
+        if match["verb"].lower() != "ignore":
             error = f"{match['verb']!r} means nothing here; write `// graphlint: ignore[rule] reason`"
         elif not all(rules):
             error = "the rule that it ignores is missing; write `// graphlint: ignore[rule] reason`"
