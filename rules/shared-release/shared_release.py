@@ -11,7 +11,7 @@ A suspect's values:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from graphlint import behavior as b
@@ -48,15 +48,15 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
     releases what all share in between.
     """
     best: dict[tuple[str, Span], Suspect] = {}
-    for suspect in (*_per_engine(analysis), *_of_holder(analysis), *_per_graph(analysis)):
+    runs = repeated(analysis)
+    for suspect in (*_per_engine(analysis, runs), *_of_holder(analysis, runs), *_per_graph(analysis)):
         key = (suspect.path, suspect.at)
         if key not in best or len(suspect.trace) < len(best[key].trace):
             best[key] = suspect
     yield from (best[key] for key in sorted(best))
 
 
-def _per_engine(analysis: Analysis) -> Iterator[Suspect]:
-    runs = repeated(analysis)
+def _per_engine(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]]) -> Iterator[Suspect]:
     for root in analysis.roots():
         function = analysis.project.functions[root.function]
         repeated_in = [repetition.root for repetition in runs.get(root.function, ())]
@@ -76,9 +76,9 @@ def _per_engine(analysis: Analysis) -> Iterator[Suspect]:
                 yield _suspect(analysis, root, site, repeated_in, repetition)
 
 
-def _of_holder(analysis: Analysis) -> Iterator[Suspect]:
+def _of_holder(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]]) -> Iterator[Suspect]:
     """Releases of memory that the objects of a collection were handed by the one that holds them all."""
-    for name, repetitions in repeated(analysis).items():
+    for name, repetitions in runs.items():
         function = analysis.project.functions[name]
         root = analysis.effectful.get(name)
         if function.owner is None or root is None or not _owns_graphs(analysis, function.owner, root):

@@ -43,6 +43,7 @@ _GRAPHS = ("graph", "pool", "mempool")
 _SMALL_PACKAGE = 12
 _MOST_CALLERS = 24
 _MOST_SUBCLASSES = 8
+_MOST_MIXED = 2
 HELD = frozenset(("tensor", "captured", "graph", "pool", "mempool", "plan"))
 """Tags that say what an attribute or a variable holds."""
 
@@ -126,6 +127,7 @@ class Knowledge(ABC):
         self._calling: dict[str, tuple[tuple[FunctionEntry, flow.Call], ...]] = {}
         self._raising: dict[str, bool] = {}
         self._outside: dict[str, bool] = {}
+        self._mixtures: dict[str, Sequence[str]] = {}
         self._busy: set[object] = set()
         self._depth = 0
         self._listed: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -469,7 +471,7 @@ class Knowledge(ABC):
             if not exact and (method is None or project.functions[method].facts.is_abstract):
                 found += [*project.overriders(class_name, name), *project.implementers(class_name, name)]
             if not found and not exact and self.definer(class_name, name) is None:  # a mixin, and the classes beside it
-                mixed = (project.method(each, name) for each in self._nearest(class_name))
+                mixed = (project.method(each, name) for each in self._mixed(class_name))
                 found += [each for each in mixed if each is not None]
             known = self._members[key] = next(nested, None), tuple(dict.fromkeys(found))
         return known
@@ -490,15 +492,20 @@ class Knowledge(ABC):
         return self._definers[key]
 
     def mixed_in(self, class_name: str, name: str) -> str | None:
-        """The topmost ancestor of the classes made of a mixin and of others that assigns an attribute which the mixin reads."""
-        found = (self.definer(each, name) for each in self._nearest(class_name))
-        return next((each for each in found if each is not None), None)
+        """The topmost ancestor of a class made of a mixin and of others that assigns an attribute which the mixin reads."""
+        return next(
+            (found for each in self._mixed(class_name) if (found := self.definer(each, name)) is not None), None
+        )
 
-    def _nearest(self, class_name: str) -> Iterator[str]:
-        """Subclasses that have other bases beside a class."""
-        for each in islice(self._descendants(class_name), _MOST_SUBCLASSES):
-            if len(self.project.classes[each].facts.bases) > 1:
-                yield each
+    def _mixed(self, class_name: str) -> Sequence[str]:
+        """Subclasses that have other bases beside a class: the first ones."""
+        known = self._mixtures.get(class_name)
+        if known is None:
+            classes = self.project.classes
+            later = islice(self._descendants(class_name), _MOST_SUBCLASSES)
+            known = [each for each in later if len(classes[each].facts.bases) > 1][:_MOST_MIXED]
+            self._mixtures[class_name] = known
+        return known
 
     def is_shared(self, class_name: str, name: str) -> str | None:
         """The class that holds `instance.name`, where it is a class attribute that no instance overrides."""

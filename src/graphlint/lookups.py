@@ -188,7 +188,9 @@ class Lookups(Frame):
         if holder is not None and not quiet:  # what is assigned to an object is its own
             return self.class_attribute(holder, name)
         known = self.all.field(t.name, name)
-        definer = self.all.definer(t.name, name) or self.all.mixed_in(t.name, name)
+        definer = self.all.definer(t.name, name)
+        if definer is None and self.emitting:
+            definer = self.all.mixed_in(t.name, name)
         if not known.types and definer is None:
             for each in self.project.mro(t.name):  # what `__getattr__` gives
                 if self.vocabulary.knows(f"{each}.{name}"):
