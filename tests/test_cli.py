@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from graphlint import cli, fixing, namesake, report, writing
+from graphlint import cli, cpp, fixing, namesake, report, writing
 from graphlint.findings import Severity
 
 pytestmark = pytest.mark.usefixtures("toys")
@@ -79,7 +79,7 @@ def test_findings_go_to_standard_output_and_the_rest_to_standard_error(run: Run)
     done = run("check")
     assert done.code == 1
     assert done.out.startswith("a.py:3:1: error[risky-call] danger() is risky\n")
-    assert done.err == "1 file checked: 1 error; 1 fixable with `graphlint fix`\n"
+    assert done.err == "1 file checked: 1 error; 1 with a safe fix: `graphlint fix`\n"
 
 
 def test_without_findings_the_exit_code_is_0(run: Run) -> None:
@@ -252,7 +252,7 @@ def test_fix_writes_and_reports_what_remains(run: Run) -> None:
         "  - it is calm",
         "b.py:3: fixed risky-call: call calm instead (safe)",
         "  - it is calm",
-        "2 files checked: 1 error; 1 with `graphlint fix --unsafe-fixes`",
+        "2 files checked: 1 error; 1 with an unsafe one: `graphlint fix --unsafe-fixes`",
     ]
 
 
@@ -477,6 +477,52 @@ def test_a_fix_that_is_interrupted_early_says_that_nothing_was_changed(
     assert Path("a.py").read_text() == f"{GRAPHS}danger()\n"
 
 
+def test_what_was_not_fixed_is_not_said_to_have_a_fix(run: Run) -> None:
+    make("a.py", "worse()\n")
+    done = run("fix")
+    assert "a.py:3: not fixed: risky-call: it leads to risky-call in a.py: decide() is risky\n" in done.err
+    assert done.err.endswith("1 file checked: 1 error; 1 not fixed\n")
+
+
+def test_a_diff_of_files_elsewhere_says_where_its_names_begin(
+    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make("x/a.py", "danger()\n")
+    make("y/b.py", "calm()\n")
+    monkeypatch.chdir("y")
+    done = run("fix", "--diff", "../x")
+    assert done.out.startswith("--- a.py\n+++ a.py\n")
+    assert f"apply it with `patch -p0 -d {here / 'x'}`\n" in done.err
+
+
+def test_a_file_that_was_not_read_does_not_count_as_checked(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(_: object) -> None:
+        raise cpp.MissingGrammarError
+
+    monkeypatch.setattr(cpp, "read", missing)
+    make("a.py", "calm()\n")
+    make("a.cpp", "void f() { at::cuda::CUDAGraph graph; graph.reset(); at::empty({8}, at::kCUDA); }\n", head="")
+    done = run("check")
+    assert "1 C++ file that captures may matter to was not read" in done.err
+    assert done.err.endswith("1 file checked: no findings\n")
+
+
+def test_a_notebook_is_refused(run: Run) -> None:
+    make("a.ipynb", '{"cells": []}\n', head="")
+    done = run("check", "a.ipynb")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("error: a.ipynb: a notebook is no Python text")
+    assert run("check", ".").code == 0
+
+
+def test_calls_of_python_itself_and_of_files_around_are_no_unresolved_ones(run: Run) -> None:
+    make("pkg/__init__.py", "")
+    make("pkg/a.py", "def f(x):\n    for i in range(len(x)):\n        x.strange_one(i)\n")
+    make("pkg/b.py", "def g(x):\n    x.strange_two()\n")
+    done = run("check", "pkg/a.py", "--show-unresolved")
+    assert [line for line in done.err.splitlines() if line.startswith("pkg/")] == ["pkg/a.py:5:9: x.strange_one"]
+
+
 def test_a_fix_names_every_file_that_it_changes(run: Run) -> None:
     make("pkg/__init__.py", "")
     make("pkg/a.py", "everywhere()\n")
@@ -601,7 +647,7 @@ def test_excluded_files_that_are_given_by_name_are_left_out_if_asked(run: Run, c
     assert (done.code, done.out, done.err) == (0, "", "0 files checked: no findings\n")
     assert Path("old/a.py").read_text() == GRAPHS + "danger()\n"
     done = run(command, "old/a.py", "b.py", "--force-exclude")
-    assert done.err.endswith("1 file checked: no findings\n" if command == "fix" else "with `graphlint fix`\n")
+    assert done.err.endswith("1 file checked: no findings\n" if command == "fix" else "safe fix: `graphlint fix`\n")
 
 
 def test_the_vocabulary_is_listed_and_what_of_it_matches_nothing(run: Run) -> None:

@@ -95,14 +95,14 @@ def test_a_fix_that_breaks_the_file_is_refused() -> None:
     outcome = fix()
     assert outcome.changes == {}
     (reason,) = reasons(outcome)
-    assert reason.startswith("it leads to syntax-error at a.py:3: ")
+    assert reason.startswith("it leads to syntax-error in a.py: ")
 
 
 def test_a_fix_that_leads_to_another_finding_is_refused() -> None:
     make("a.py", "worse()\n")
     outcome = fix()
     assert outcome.changes == {}
-    assert reasons(outcome) == ["it leads to risky-call at a.py:3: decide() is risky"]
+    assert reasons(outcome) == ["it leads to risky-call in a.py: decide() is risky"]
 
 
 def test_a_finding_of_the_same_rule_that_a_fix_uncovers_is_fixed_with_it_or_neither_is() -> None:
@@ -116,7 +116,7 @@ def test_a_finding_of_the_same_rule_that_a_fix_uncovers_is_fixed_with_it_or_neit
     make("a.py", "deep()\n")
     outcome = fix()
     assert outcome.changes == {}
-    assert reasons(outcome) == ["it leads to risky-call at a.py:3: worse() is risky"]
+    assert reasons(outcome) == ["it leads to risky-call in a.py: worse() is risky"]
 
 
 def test_a_finding_that_the_rule_trades_for_is_accepted_and_reported_by_its_own_rule() -> None:
@@ -192,6 +192,38 @@ def test_a_silenced_finding_is_not_fixed() -> None:
     assert fix().changes == {}
 
 
+def test_where_a_fix_was_made_is_told_as_the_files_were_before_all_of_them() -> None:
+    make("a.py", "wordy()\nlayered()\n")
+    outcome = fix()
+    assert texts(outcome) == {"a.py": "calm()\ncalm()\ncalm()\n"}
+    assert [(each.finding.message, each.row) for each in outcome.applied] == [
+        ("wordy() is risky", 3),
+        ("layered() is risky", 4),
+        ("danger() is risky", 4),
+    ]
+
+
+@pytest.mark.parametrize(("stays", "row"), [(False, 5), (True, 4)])
+def test_what_remains_is_told_as_the_files_are(*, stays: bool, row: int) -> None:
+    make("a.py", "wordy()\nworse()\n")
+    inputs = check.read((".",), Settings(), {})
+    outcome = fixing.fix(inputs, registry.select(("risky-call",)), stays=stays)
+    (finding,) = outcome.report.findings
+    assert outcome.report.sources["a.py"].row(finding.span.start) == row
+    assert outcome.report.sources["a.py"].text(finding.span) == "worse()"
+    assert [refusal.row for refusal in outcome.refused] == [row]
+
+
+def test_what_comes_up_after_a_fix_is_told_where_it_comes_from() -> None:
+    make("a.py", "wordy()\ntraded()\n")
+    inputs = check.read((".",), Settings(), {})
+    outcome = fixing.fix(inputs, registry.rules(), stays=True)
+    (finding,) = outcome.report.findings
+    assert (finding.rule, finding.fix) == ("other-call", None)
+    assert outcome.report.sources["a.py"].text(finding.span) == "traded()"
+    assert finding.notes[-1].startswith("it comes up after these fixes")
+
+
 # --------------------------------------------------------------------------------------------------------------- diff
 
 
@@ -235,3 +267,27 @@ def test_patch_turns_the_one_into_the_other(before: bytes, after: bytes) -> None
         env={**os.environ, "GIT_CEILING_DIRECTORIES": str(Path.cwd().parent)},
     )
     assert Path("a b.py").read_bytes() == after
+
+
+@pytest.mark.parametrize("name", ["a.py", "a b.py", "pkg/a.py", "c d/é.py"])
+def test_the_tool_patch_takes_a_diff(name: str) -> None:
+    tool = shutil.which("patch")
+    if tool is None:
+        pytest.skip("patch is not installed")
+    make(name, "danger()\n")
+    diff = fixing.diff(fix().changes)
+    subprocess.run([tool, "-p0"], input=diff, check=True)
+    assert Path(name).read_text() == f"{GRAPHS}calm()\n"
+
+
+def test_names_above_the_working_directory_begin_where_all_files_are(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make("x/a.py", "danger()\n")
+    make("x/y/b.py", "danger()\n")
+    make("z/c.py", "calm()\n")
+    monkeypatch.chdir("z")
+    changes = fix("..").changes
+    assert fixing.base(changes) == str(here / "x")
+    names = [line for line in fixing.diff(changes).decode().splitlines() if line.startswith("---")]
+    assert names == ["--- a.py", "--- y/b.py"]

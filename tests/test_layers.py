@@ -21,7 +21,7 @@ LAYERS = """
     dependence assignments | records bindings conditions | knowledge emptying | frame | lookups | deferred | calls |
     expressions | evaluate slices | candidates | summaries provenance | engines keeping identity ownership readers teardowns
     stores combinations platforms | absence descents growth registries retention | typestate requests | pools | registry suppress
-    | cpp codemod | config native | files | report writing silencing | check | explain fixing listing owners | regressions |
+    | cpp codemod | config native | files | report rows writing silencing | check | explain fixing listing owners | regressions |
     validation | cli codemod_command | __main__
 """
 RANK = {name: rank for rank, layer in enumerate(LAYERS.split("|")) for name in layer.split()}

@@ -6,9 +6,10 @@ What comes after the sieve is imported once a file has passed it: a hook over fi
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -40,6 +41,8 @@ UNREADABLE_FILE = "unreadable-file"
 """The same for a file that the system does not let us read."""
 
 
+_BUILTINS = frozenset(dir(builtins)) - {"__import__", "delattr", "eval", "exec", "getattr", "setattr", "vars"}
+"""Functions that Python itself has; those are left out that can reach anything."""
 _PIECE = 96
 """Files that one process reads and searches before it takes more."""
 _PARSED = 8
@@ -392,11 +395,12 @@ def analyse(inputs: Inputs, rules: Sequence[Rule]) -> Analysis:
     """Every rule's suspects in the files of a run."""
     suspects: dict[str, list[Suspect]] = {rule.name: [] for rule in rules}
     unresolved: list[str] = []
+    reported = frozenset(inputs.selection.report)
     if inputs.sources:
         for analysis, joined in analyses(inputs):
             for rule, found in zip(rules, _by_rule(analysis, joined, rules), strict=True):
                 suspects[rule.name] += found
-            unresolved += _unresolved(analysis)
+            unresolved += _unresolved(analysis, reported)
     return Analysis(suspects, list(_problems(inputs)), sorted(unresolved))
 
 
@@ -489,10 +493,14 @@ def _problem(name: str, path: str, offset: int, message: str) -> Finding:
     return Finding(name, severity, Precision.HIGH, message, path, span, span, symbol="")
 
 
-def _unresolved(analysis: summaries.Analysis) -> Iterator[str]:
-    """The calls of a project whose target nobody could tell."""
+def _unresolved(analysis: summaries.Analysis, reported: Container[str]) -> Iterator[str]:
+    """The calls in functions that were looked into, in the given paths, whose target nobody could tell."""
     for behavior in analysis.behaviors.all():
         source = analysis.project.functions[behavior.function].module.source
+        if source.path not in reported:
+            continue
         for label, span in behavior.unresolved:
+            if label in _BUILTINS:
+                continue
             row, column = source.position(span.start)
             yield f"{source.path}:{row}:{column}: {label}"

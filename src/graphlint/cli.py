@@ -20,7 +20,7 @@ from graphlint import __version__
 if TYPE_CHECKING:  # the modules of the pipeline are imported by the commands that need them
     from graphlint.check import Inputs, Report
     from graphlint.config import Settings
-    from graphlint.fixing import Outcome
+    from graphlint.fixing import Outcome, Refusal
     from graphlint.regressions import Written
     from graphlint.rule import Rule
 
@@ -166,13 +166,15 @@ def fix_(paths: tuple[str, ...], *, diff: bool, unsafe_fixes: bool, with_test: s
         settings, rules, inputs = _inputs(paths, options)
         if with_test is not None:
             _check_tests(rules, changes_nothing=diff or "-" in paths)
-        outcome = fixing.fix(inputs, rules, unsafe=unsafe_fixes)
+        outcome = fixing.fix(inputs, rules, unsafe=unsafe_fixes, stays=diff)
         tests = _tests(outcome, inputs, rules, with_test) if with_test is not None else ()
     except KeyboardInterrupt:
         _say("interrupted: nothing was changed")
         raise
     if diff:
         _write(fixing.diff(outcome.changes))
+        if base := fixing.base(outcome.changes):
+            _say(f"the names in the diff begin at {base}: apply it with `patch -p0 -d {base}`")
     elif "-" in paths:
         (given,) = inputs.selection.report
         _write(outcome.report.sources[given].content)
@@ -185,7 +187,7 @@ def fix_(paths: tuple[str, ...], *, diff: bool, unsafe_fixes: bool, with_test: s
     if diff or "-" in paths:
         _say_fixes(outcome, would="would fix" if diff else "fixed")
     _say_warnings(paths, inputs, outcome.report, options)
-    _say(_summary(inputs, outcome.report, unsafe=unsafe_fixes))
+    _say(_summary(inputs, outcome.report, outcome.refused, unsafe=unsafe_fixes))
     return 1 if diff and outcome.changes else _exit_code(outcome.report, settings)
 
 
@@ -510,16 +512,26 @@ def _say_fixes(outcome: Outcome, *, would: str) -> None:
         _say(f"{refusal.finding.path}:{refusal.row}: not fixed: {refusal.finding.rule}: {refusal.reason}")
 
 
-def _summary(inputs: Inputs, report: Report, *, unsafe: bool = False) -> str:
+def _summary(inputs: Inputs, report: Report, refused: Sequence[Refusal] = (), *, unsafe: bool = False) -> str:
     counts = Counter(finding.severity.value for finding in report.findings)
     found = ", ".join(_counted(counts[severity], severity) for severity in _SEVERITIES if counts[severity])
-    text = f"{_counted(len(inputs.selection.report), 'file')} checked: {found or 'no findings'}"
-    fixes = Counter(finding.fix.applicability.value for finding in report.findings if finding.fix and finding.fix.edits)
+    native = inputs.native
+    unread = native.sources.keys() if native is not None and not native.is_read else frozenset[str]()
+    looked_at = [path for path in inputs.selection.report if path not in unread]
+    text = f"{_counted(len(looked_at), 'file')} checked: {found or 'no findings'}"
+    failed = {id(refusal.finding) for refusal in refused}
+    fixes = Counter(
+        finding.fix.applicability.value
+        for finding in report.findings
+        if finding.fix and finding.fix.edits and id(finding) not in failed
+    )
     hints = []
+    if failed:
+        hints.append(f"{len(failed)} not fixed")
     if fixes["safe"]:
-        hints.append(f"{fixes['safe']} fixable with `graphlint fix`")
+        hints.append(f"{fixes['safe']} with a safe fix: `graphlint fix`")
     if fixes["unsafe"] and not unsafe:
-        hints.append(f"{fixes['unsafe']} with `graphlint fix --unsafe-fixes`")
+        hints.append(f"{fixes['unsafe']} with an unsafe one: `graphlint fix --unsafe-fixes`")
     if report.unresolved:
         hints.append(f"{_counted(len(report.unresolved), 'unresolved call')} (--show-unresolved)")
     return "; ".join((text, *hints))

@@ -195,6 +195,8 @@ class _Walk:
 
     def given(self, path: str) -> set[str]:
         """The files that a path of the command line stands for."""
+        if path.endswith(".ipynb"):
+            raise PathError(f"{path}: a notebook is no Python text; `jupyter nbconvert --to script` makes one of it")
         if os.path.isfile(path):
             return {path}
         if os.path.isdir(path or "."):

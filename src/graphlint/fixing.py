@@ -16,6 +16,7 @@ from graphlint import check, edits, registry
 from graphlint.check import Inputs, Report
 from graphlint.edits import Applicability, Edit, Fix, OverlapError
 from graphlint.findings import Finding
+from graphlint.rows import Rows
 from graphlint.rule import Rule
 from graphlint.source import Source
 from graphlint.writing import Change
@@ -33,7 +34,7 @@ class Applied:
 
     finding: Finding
     row: int
-    """Where it was found: a row of the file as it was just before."""
+    """Where it was found: a row of the file as it was before all fixes."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Refusal:
 
     finding: Finding
     row: int
-    """Where it stands now, after the fixes that were applied."""
+    """Where it stands, in the file that the report speaks of."""
     reason: str
 
 
@@ -57,7 +58,7 @@ class Outcome:
     refused: tuple[Refusal, ...]
 
 
-def fix(inputs: Inputs, rules: Sequence[Rule], *, unsafe: bool = False) -> Outcome:
+def fix(inputs: Inputs, rules: Sequence[Rule], *, unsafe: bool = False, stays: bool = False) -> Outcome:
     """Apply the fixes of the rules' findings until none applies any more.
 
     All rules judge the result, whichever were asked for: a rewrite must not trade a hazard for another one unseen.
@@ -66,6 +67,7 @@ def fix(inputs: Inputs, rules: Sequence[Rule], *, unsafe: bool = False) -> Outco
         inputs: the files as they are.
         rules: whose findings are fixed and reported.
         unsafe: whether to apply fixes that are right only under the conditions that they state.
+        stays: whether the files stay as they are, so that the report speaks of places in them as they are.
 
     Raises:
         RuleError: a rule's own code failed.
@@ -73,7 +75,8 @@ def fix(inputs: Inputs, rules: Sequence[Rule], *, unsafe: bool = False) -> Outco
     every = registry.rules()
     asked = {rule.name for rule in rules}
     now, report = inputs, check.judge(inputs, every)
-    applied: list[Applied] = []
+    first = report
+    applied: list[_Found] = []
     refused: dict[Identity, str] = {}
 
     def ready() -> list[Finding]:
@@ -107,6 +110,12 @@ def fix(inputs: Inputs, rules: Sequence[Rule], *, unsafe: bool = False) -> Outco
         for finding in ready():
             refused[_identity(finding)] = f"its fix still applies after {ROUNDS} rounds"
     remaining = tuple(finding for finding in report.findings if finding.rule in asked or not _is_rule(finding, every))
+    reasons = [(finding, refused[_identity(finding)]) for finding in remaining if _identity(finding) in refused]
+    if stays:
+        earlier = _Earlier(first, report)
+        places = {id(finding): earlier.finding(finding) for finding in remaining}
+        reasons = [(places[id(finding)], reason) for finding, reason in reasons]
+        remaining, report = tuple(places.values()), first
     return Outcome(
         replace(report, findings=remaining),
         {
@@ -114,18 +123,54 @@ def fix(inputs: Inputs, rules: Sequence[Rule], *, unsafe: bool = False) -> Outco
             for path, source in sorted(now.sources.items())
             if source is not inputs.sources[path] and source.content != inputs.sources[path].content
         },
-        tuple(applied),
+        tuple(Applied(each.finding, _row(each, inputs.sources[each.finding.path])) for each in applied),
         tuple(
-            Refusal(finding, now.sources[finding.path].row(finding.span.start), refused[_identity(finding)])
-            for finding in remaining
-            if _identity(finding) in refused
+            Refusal(finding, report.sources[finding.path].row(finding.span.start), reason)
+            for finding, reason in reasons
         ),
     )
 
 
+def _row(found: _Found, before: Source) -> int:
+    return before.row(Rows(before, found.source).span(found.finding.span).start)
+
+
+class _Earlier:
+    """Findings in changed files, as they stand in the files before."""
+
+    def __init__(self, first: Report, last: Report) -> None:
+        self.known: dict[Identity, list[Finding]] = {}
+        for finding in first.findings:
+            self.known.setdefault(_identity(finding), []).append(finding)
+        self.rows = {
+            path: Rows(source, last.sources[path]) for path, source in first.sources.items() if path in last.sources
+        }
+
+    def finding(self, finding: Finding) -> Finding:
+        """The same finding there, or one that speaks of the nearest code and has no fix."""
+        if known := self.known.get(_identity(finding)):
+            return known.pop(0)
+        return replace(
+            finding,
+            span=self.rows[finding.path].span(finding.span),
+            trace=tuple(replace(step, span=self.rows[step.path].span(step.span)) for step in finding.trace),
+            notes=(*finding.notes, "it comes up after these fixes, in the code that they make of this"),
+            fix=None,
+        )
+
+
+def base(changes: Mapping[str, Change]) -> str:
+    """The folder that the names in a diff begin at: the working one, if all files are below it; it is "" then."""
+    if not any(os.path.isabs(path) for path in changes):
+        return ""
+    return os.path.commonpath([os.path.dirname(os.path.abspath(path)) for path in changes])
+
+
 def diff(changes: Mapping[str, Change]) -> bytes:
-    """A unified diff of the changes that `patch -p0` takes, in the files' own encodings."""
-    return b"".join(piece for path, change in sorted(changes.items()) for piece in _diff(path, change))
+    """A unified diff of the changes that `patch -p0` takes in their `base`, in the files' own encodings."""
+    start = base(changes)
+    names = {path: os.path.relpath(path, start) if start else path for path in changes}
+    return b"".join(piece for path, change in sorted(changes.items()) for piece in _diff(names[path], change))
 
 
 def _diff(path: str, change: Change) -> Iterable[bytes]:
@@ -141,6 +186,8 @@ def _diff(path: str, change: Change) -> Iterable[bytes]:
         if not each[-1]:
             each.pop()
     name = os.fsencode(path).decode("latin-1")
+    if " " in name:
+        name += "\t"  # else it would end at its first space
     for line in difflib.unified_diff(before, after, name, name):
         yield line.encode("latin-1")
         if not line.endswith("\n"):
@@ -194,7 +241,15 @@ class _Attempt:
 
     inputs: Inputs
     report: Report
-    applied: tuple[Applied, ...]
+    applied: tuple[_Found, ...]
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A finding that was fixed, and the file that it was found in."""
+
+    finding: Finding
+    source: Source
 
 
 def _attempt(
@@ -204,7 +259,7 @@ def _attempt(
     every: Sequence[Rule],
     *,
     unsafe: bool,
-    before: tuple[Applied, ...] = (),
+    before: tuple[_Found, ...] = (),
 ) -> _Attempt | str:
     """The state after the fixes of `batch`, or why its fix (if it is one) must not be applied.
 
@@ -228,7 +283,7 @@ def _attempt(
             changed[path] = Source(path, edits.apply(wanted, inputs.sources[path].content))
         except OverlapError as error:
             return f"its edits overlap: {error}"
-    applied = (*before, *(Applied(each, inputs.sources[each.path].row(each.span.start)) for each in batch))
+    applied = (*before, *(_Found(each, inputs.sources[each.path]) for each in batch))
     fixed = [each.finding for each in applied]
     inputs = replace(inputs, sources={**inputs.sources, **changed})
     after = check.judge(inputs, every)
@@ -252,8 +307,8 @@ def _attempt(
         attempt = _attempt(_apart(new, inputs), inputs, report, every, unsafe=unsafe, before=applied)
         if not isinstance(attempt, str):
             return attempt
-    row = after.sources[new[0].path].row(new[0].span.start)
-    return f"it leads to {new[0].rule} at {new[0].path}:{row}: {new[0].message}"
+    place = f"`{new[0].symbol}` ({new[0].path})" if new[0].symbol else new[0].path
+    return f"it leads to {new[0].rule} in {place}: {new[0].message}"
 
 
 def _unplaced(finding: Finding) -> tuple[str, str, str]:

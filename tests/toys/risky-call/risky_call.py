@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 CALMER = {
     "danger": ("calm", Applicability.SAFE),
+    "wordy": ("calm()\ncalm", Applicability.SAFE),
     "trouble": ("calm", Applicability.UNSAFE),
     "decide": ("calm", Applicability.SUGGEST),
     "stuck": ("stuck", Applicability.SAFE),
