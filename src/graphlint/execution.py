@@ -441,14 +441,15 @@ class Execution:
             _add(out, {"raise": missing})
         skipping: list[Config] = []
         entering: list[Config] = []
+        captures = self._captures(node.body)  # for no size at all, nobody would write it
         for config in configs:
             full = config.fact(("true", place)) if place is not None else None
-            if full is not True and not node.certain:
+            if full is False or (full is None and not node.certain and not captures):
                 skipping.append(_learn(config, ("true", place), False) if place is not None else config)
             if full is not False:
                 entering.append(_learn(config, ("true", place), True) if place is not None else config)
         done: list[Config] = []
-        if entering and self._captures(node.body):
+        if entering and captures:
             entering = [_knowing(config, _without_single(config.facts)) for config in entering]
         self._rounds.append(scope.behavior.function)
         seen: set[tuple[State, Learned]] = set()
@@ -779,6 +780,7 @@ def visit(
                     serial += 1
                     stack = (*scope.stack, scope.frame(node.span))
                     inner = _Scope(built, bindings, stack, serial, aliases=scope.aliases, ways=scope.ways)
+                    inner.returns(node, scope)
                     walk(built.node, inner, guards, branches, loops)
             case b.Leaves(kind="raise", span=span):
                 refuse(Refusal(node, guards, (*scope.stack, scope.frame(span)), tuple(caught)))

@@ -346,7 +346,9 @@ class Knowledge(ABC):
             else:
                 found += value.types
             if "none" not in value.tags:
-                values.append((value, ""))
+                values.append(
+                    (value, function.facts.params[0].name if function.owner and function.facts.params else "")
+                )
         return _known(_merge(found, items), values)
 
     def known_types(self, slot: Slot) -> tuple[Type, ...]:

@@ -264,7 +264,11 @@ class Lookups(Frame):
             return None
         known = self.all.record_entry(self.module, key.value)
         slot = (f"keys:{self.module.name.rpartition('.')[0]}", key.value)
-        return Value(((*value.places[0], key.value),), known.types, known.symbol, known.calls, slot=slot)
+        makers = {function.owner for function, _, _ in records.given[key.value]}
+        own = value.slot is not None and makers == {value.slot[0]} and len(value.places[0]) > 1
+        holder = Value((value.places[0][:-1],)) if own else NOTHING_KNOWN  # its methods are the dictionary's
+        calls = tuple(bound_over(bound, holder) for bound in known.calls)
+        return Value(((*value.places[0], key.value),), known.types, known.symbol, calls, slot=slot)
 
     def item(self, base: Value, index: Expr, span: Span) -> Value:
         if isinstance(index, flow.Lit) and isinstance(index.value, int) and base.items is not None:

@@ -673,9 +673,14 @@ class Analysis:
         entry = self.project.functions[function]
         if not offset.isdigit():
             return ""
-        for bind in binds(entry.lowered.flow):
-            if isinstance(bind.target, flow.Name) and bind.value is not None and bind.value.span.start == int(offset):
-                return bind.target.id
+        for each in flow.statements(entry.lowered.flow):
+            match each:
+                case (
+                    flow.Bind(target=flow.Name(id=name), value=made)
+                    | flow.Scope(target=flow.Name(id=name), context=made)
+                ):
+                    if made is not None and made.span.start == int(offset):
+                        return name
         return ""
 
     # --------------------------------------------------------------------------------------------------- capture
