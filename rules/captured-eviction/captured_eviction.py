@@ -42,12 +42,8 @@ class Eviction:
     root: Behavior
     event: Event
     place: Place
-
-    @property
-    def slot(self) -> b.Slot | None:
-        """The attribute or variable that the cache is kept in."""
-        node = self.event.node
-        return node.slot if isinstance(node, b.Touches) else None
+    slot: b.Slot | None
+    """The attribute or variable that the cache is kept in."""
 
 
 def suspects(analysis: Analysis) -> Iterator[Suspect]:
@@ -56,7 +52,7 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
     runs = Runs(analysis, found)
     captures = any(Effect.CAPTURE in kinds for kinds in analysis.kinds.values())
     best: dict[tuple[str, Span], Suspect] = {}
-    for eviction in _evictions(analysis):
+    for eviction in _evictions(analysis, runs):
         if _share_pool(analysis, eviction):
             suspect = _suspect(analysis, eviction, Precision.MEDIUM)
             # names alone say that these are graphs, or the pool goes with the last of them: somebody has thought of it
@@ -84,7 +80,7 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
 # ----------------------------------------------------------------------------------------------------------- evictions
 
 
-def _evictions(analysis: Analysis) -> Iterator[Eviction]:
+def _evictions(analysis: Analysis, runs: Runs) -> Iterator[Eviction]:
     """Items taken out of a container because it holds too many."""
     for root in analysis.roots():
         whole = analysis.behaviors.built(root.key) or root
@@ -92,13 +88,44 @@ def _evictions(analysis: Analysis) -> Iterator[Eviction]:
         visit(whole, lambda _: None, events.append)
         for event in events:
             node = event.node
-            if not isinstance(node, b.Touches) or node.how not in _GIVES or node.slot is None or not event.places:
+            if not isinstance(node, b.Touches) or not event.places or not (node.how in _GIVES or _is_cut(event)):
                 continue
-            held = analysis.holds(node.slot)
-            if not held & {"fresh", "tensor", "graph"} or (node.how == "clear" and "graph" in held):
+            slot = node.slot or _slot_given(analysis, root, event.places[0])
+            held = analysis.holds(slot)
+            if not held & {"fresh", "tensor", "graph"} or (node.how not in ("pop", "drop") and "graph" in held):
                 continue
             if any(_is_full(test, event.places[0], taken=node.how == "pop") for test in event.guards):
-                yield Eviction(root, event, event.places[0])
+                yield Eviction(root, event, event.places[0], slot)
+            elif node.how in ("pop", "drop"):
+                full = next(_full_for_callers(runs, root, event), None)
+                if full is not None:
+                    yield Eviction(root, event, full.places[0], slot)
+
+
+def _is_cut(event: Event) -> bool:
+    """Whether a container gives way to a part of it."""
+    node = event.node
+    if not isinstance(node, b.Touches) or node.how != "write" or node.tags & {"none", "empty"}:
+        return False
+    place = event.places[0]
+    return len(place) > 1 and any(each[: len(place)] == place for each in event.value_places)
+
+
+def _slot_given(analysis: Analysis, root: Behavior, place: Place) -> b.Slot | None:
+    """The attribute or variable whose container a function is handed, where all who call it hand it the same."""
+    given = analysis.behaviors.slots_given.get((root.function, place[0][1:]), set()) if len(place) == 1 else set()
+    return next(iter(given)) if len(given) == 1 else None
+
+
+def _full_for_callers(runs: Runs, root: Behavior, event: Event) -> Iterator[Event]:
+    """What a function does that lets an entry go, in its callers that call it where the container holds too many."""
+    found: list[Event] = []
+    for caller in runs.callers(root.function):
+        visit(caller, lambda key: root if key == root.key else None, found.append)
+    for each in found:
+        if each.node is event.node and each.places:
+            if any(_is_full(test, each.places[0], taken=True) for test in each.guards):
+                yield each
 
 
 def _bounded(analysis: Analysis, found: Sequence[Store], *, captures: bool) -> Iterator[Suspect]:
@@ -108,7 +135,7 @@ def _bounded(analysis: Analysis, found: Sequence[Store], *, captures: bool) -> I
         mine = [store for store in found if store.node.slot == slot and store.node.how == "add"]
         if made is None or all(_is_bypassed(analysis, each) for each in mine):
             continue
-        eviction = Eviction(mine[0].root, mine[0].event, mine[0].event.places[0])
+        eviction = Eviction(mine[0].root, mine[0].event, mine[0].event.places[0], slot)
         if _is_spared(analysis, eviction) or _is_kept_by_captures(analysis, eviction, mine):
             continue
         entry, span = made
@@ -260,7 +287,40 @@ def _is_spared(analysis: Analysis, eviction: Eviction) -> bool:
 
     for each in _neighbours(analysis, eviction):
         visit(each, analysis.behaviors.built, see)
-    return spared
+    return spared or _asks_for_users(analysis, eviction)
+
+
+def _asks_for_users(analysis: Analysis, eviction: Eviction) -> bool:
+    """Whether who evicts leaves out the entries that somebody holds: a mark of theirs says so, which others set."""
+    function = analysis.project.functions[eviction.root.function]
+    tests = [
+        test
+        for statement in flow.statements(function.lowered.flow)
+        for test in (
+            *([statement.test] if isinstance(statement, flow.Alt) else ()),
+            *(each for expr in flow.expressions(statement) if isinstance(expr, flow.Each) for each in expr.tests),
+        )
+    ]
+    marks = {name for test in tests for name in _marks(test)}
+    return any(
+        isinstance(node, b.Touches) and node.how in ("write", "count") and not node.tags & {"none", "false"}
+        and any(len(place) > 1 and place[-1] in marks for place in node.places)
+        for each in (analysis.behaviors.all() if marks else ())
+        if each.function != eviction.root.function and not each.function.endswith(".__init__")
+        for node in each.nodes
+    )  # fmt: skip
+
+
+def _marks(test: flow.Expr) -> Iterator[str]:
+    """Attributes that a test asks for being set, or zero."""
+    match test:
+        case flow.Attr(base=flow.Name() | flow.Item(), name=name):
+            yield name
+        case flow.Op(op="==" | "is" | "<=" | ">" | "!=", operands=(flow.Attr(name=name), flow.Lit(value=0 | None))):
+            yield name
+        case flow.Op(op="not" | "and" | "or", operands=operands):
+            for each in operands:
+                yield from _marks(each)
 
 
 def _is_kept_by_captures(analysis: Analysis, eviction: Eviction, mine: Sequence[Store]) -> bool:
@@ -352,7 +412,7 @@ def _memo(analysis: Analysis, runs: Runs, store: Store, *, captures: bool) -> Su
         return None  # what refuses to make an entry in a capture gives out those that were made before
     text = entry.module.source.text(bound)
     is_chosen = "(" in text and not text.endswith("()")  # a bound that nobody chose is wide: 128 entries
-    precision = Precision.HIGH if captured else Precision.MEDIUM if is_chosen else Precision.LOW
+    precision = Precision.HIGH if captured else Precision.MEDIUM if is_chosen and not store.by_name else Precision.LOW
     kept = Step(entry.module.source.path, store.span, Effect.WS_ALLOC.value, "device memory is kept")
     return _memo_suspect(entry, bound, kept, precision, Severity.NOTE if captures and not captured else None)
 

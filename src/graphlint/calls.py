@@ -431,7 +431,16 @@ class Calling(Deferring):
             return result._replace(tags=result.tags | {"tensor"}, types=(Type(TENSOR),))
         if self.is_on_host(receiver) and (name == "cuda" or (name == "to" and _names_device(args, keywords))):
             return self.tensor((), {}, expr.span)
+        if name == "to" and self.is_unknown(receiver) and _is_device(expr, args, keywords):
+            moved = Value(((f"@{expr.span.start}",),), tags=frozenset(("tensor",)))
+            return moved._replace(fresh=(Origin(self.entry.name, expr.span, by_name=True),))
         return result if result.fresh and result.fresh[0].by_name else result._replace(fresh=())
+
+    @staticmethod
+    def is_unknown(value: Value) -> bool:
+        """Whether a value was made by a call that nobody can read."""
+        local = bool(value.places) and all(place[0][0] == "@" for place in value.places)
+        return local and not value.types and not value.fresh and value.symbol is None and not value.calls
 
     def is_on_host(self, value: Value) -> bool:
         """Whether a value is a tensor that was made here, and not on the device."""
@@ -832,6 +841,14 @@ def _names_device(args: Sequence[Value], keywords: Mapping[str, Value]) -> bool:
         return True
     dtype = bool(args) and args[0].symbol is not None and args[0].symbol.name.startswith("torch.")
     return bool(args) and not dtype and (args[0].literal or "").partition(":")[0] != "cpu"
+
+
+def _is_device(expr: flow.Call, args: Sequence[Value], keywords: Mapping[str, Value]) -> bool:
+    """Whether `to` is given what is named after a device, or names one."""
+    given = [*expr.args[:1], *(value for key, value in expr.keywords if key == "device")]
+    named = any("device" in flow.last_name(each).lower() for each in given)
+    literal = args[0].literal if args else keywords["device"].literal if "device" in keywords else None
+    return named or (literal or "").startswith("cuda")
 
 
 def _base(expr: Expr) -> Expr:
