@@ -145,3 +145,57 @@ DEATHS = "for graph in graphs.values():\n            graph.reset()"
 def test_functions_in_a_function() -> None:
     assert reported(CLOSURE.format(first="kv_cache.clear()", second=DEATHS)) == ["graph.reset()"]
     assert reported(CLOSURE.format(first=DEATHS, second="kv_cache.clear()")) == []
+
+
+LISTED = """
+import torch
+
+
+class Pages:
+    def __init__(self):
+        self.rows = torch.zeros(8, device="cuda")
+
+    def release(self):
+        self.rows = None
+
+
+class Graphs:
+    def __init__(self, pages):
+        self.pages = pages
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.out = pages.rows * 2
+
+    def release(self):
+        self.graph.reset()
+
+
+class Engine:
+    def __init__(self):
+        self.pages = Pages()
+        self.graphs = Graphs(self.pages)
+        self.parts = {empty}
+        self.parts.append({first})
+        self.parts.{method}{second})
+
+    def close(self):
+        for part in {order}:
+            part.release()
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "method", "order", "expected"),
+    [
+        ("self.pages", "self.graphs", "append(", "self.parts", ["part.release()"]),
+        ("self.graphs", "self.pages", "append(", "self.parts", []),
+        ("self.pages", "self.graphs", "append(", "reversed(self.parts)", []),
+        ("self.graphs", "self.pages", "append(", "reversed(self.parts)", ["part.release()"]),
+        ("self.pages", "self.graphs", "insert(0, ", "self.parts", []),
+    ],
+)
+def test_a_list_that_the_constructor_fills(
+    first: str, second: str, method: str, order: str, expected: list[str]
+) -> None:
+    text = LISTED.format(empty="[]", first=first, second=second, method=method, order=order)
+    assert reported(text) == expected

@@ -207,6 +207,8 @@ class Calling(Deferring):
                 return self.value(one)._replace(types=types)
             case (_, (one, *rest)) if name in _SAME and (name == "sorted" or not (rest or expr.keywords)):
                 value = self.value(one)
+                if name == "reversed" and value.items is not None:
+                    return value._replace(items=value.items[::-1])
                 is_dict = bool(value.types) and all(t.name in _DICTS for t in value.types)
                 if is_dict and isinstance(one, flow.Name | flow.Attr) and name not in ("dict", *_DICTS):
                     return Value(

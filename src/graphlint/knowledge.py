@@ -44,6 +44,8 @@ _SMALL_PACKAGE = 12
 _MOST_CALLERS = 24
 _MOST_SUBCLASSES = 8
 _MOST_MIXED = 2
+_IN_FRONT = frozenset(("appendleft", "insert"))
+"""Methods that put an item in front of others."""
 HELD = frozenset(("tensor", "captured", "graph", "pool", "mempool", "plan"))
 """Tags that say what an attribute or a variable holds."""
 
@@ -381,25 +383,35 @@ class Knowledge(ABC):
             for each in self.field_bindings(owner).get(name, ())
             if each[2] != "annotation"
         ]
-        if len(bound) != 1 or bound[0][2] != "set" or bound[0][0].facts.name != "__init__":
+        if not bound or bound[0][2] != "set" or {function.facts.name for function, _, _ in bound} != {"__init__"}:
             return ()
         function, value, _ = bound[0]
         me = function.facts.params[0].name if function.facts.params else ""
+        items = value.items if isinstance(value, flow.Group) and value.kind in ("list", "tuple") else ()
+        if len(bound) > 1:  # filled one by one, in this order
+            is_list = isinstance(value, flow.Group) and value.kind == "list" and not value.items
+            if not is_list or any(each is not function or how != "item" for each, _, how in bound[1:]):
+                return ()
+            if any(flow.last_name(call) in _IN_FRONT and _is_of(call, name) for call in function.calls):
+                return ()
+            items = tuple(each for _, each, _ in bound[1:])
         names: list[str] = []
-        for item in value.items if isinstance(value, flow.Group) and value.kind in ("list", "tuple") else ():
+        for item in items:
             match item:
                 case flow.Attr(base=flow.Name(id=base), name=attribute) if base == me:
                     names.append(attribute)
                 case _:
                     return ()
-        if not all(self.is_set_once(class_name, each) for each in names) or self._is_added_to(name):
+        if not all(self.is_set_once(class_name, each) for each in names) or self._is_added_to(name, function.name):
             return ()
         return tuple(names)
 
-    def _is_added_to(self, name: str) -> bool:
-        """Whether anything puts something into a container of this name, or updates it in place."""
+    def _is_added_to(self, name: str, but: str) -> bool:
+        """Whether any function but one puts something into a container of this name, or updates it in place."""
         item = f"{name}[]"
         for entry in self.functions_with(name):
+            if entry.name == but:
+                continue
             if entry.facts.assigns is not None:
                 if item in entry.facts.assigns:
                     return True
@@ -863,3 +875,8 @@ def _held_calls(value: Value) -> tuple[Bound, ...]:
         for at, part in enumerate(item.items or ())
         for bound in part.calls
     )
+
+
+def _is_of(call: flow.Call, name: str) -> bool:
+    """Whether a call is one of a method of what has a name."""
+    return isinstance(call.callee, flow.Attr) and flow.last_name(call.callee.base) == name
