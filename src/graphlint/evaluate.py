@@ -397,8 +397,9 @@ class Evaluation(Expressions):
             return
         if not bind.op and (kept := _kept_or(bind)) is not None:
             test, new, when = kept
-            then, other = (new, flow.NOTHING) if when else (flow.NOTHING, new)
-            self.branch(self.test(test), then, other, bind.value.span)
+            then: Flow = new if when else flow.NOTHING
+            other: Flow = flow.NOTHING if when else new
+            self.branch(self.test(test), then, other, bind.span)
             return
         value = self.value(bind.value)
         if bind.op:
@@ -435,10 +436,11 @@ class Evaluation(Expressions):
                 elif not value.places and value.symbol is None:
                     value = value._replace(places=((f"@{span.start}",),))
                 self.env[name] = value
-            case flow.Attr(base=base, name="data") if self.is_tensor(owner := self.value(base)) and owner.places:
-                self.touch("write", owner.places, owner.slot, span, value, owner.types)
             case flow.Attr(base=base, name=name):
                 owner = self.value(base)
+                if name == "data" and owner.places and self.is_tensor(owner):
+                    self.touch("write", owner.places, owner.slot, span, value, owner.types)
+                    return
                 if name == "data" and "empty" in value.tags and owner.slot is not None:
                     self.touch("write", owner.places, owner.slot, span, value, owner.types)
                     return
