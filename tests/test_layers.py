@@ -19,9 +19,10 @@ LAYERS = """
     source words mentions namesake sharing interrupts stand_ins targets | syntax edits flow effects values | comments findings
     declarations behavior learned | facts automaton vocabulary | rule operators | project | rebasing | sieve execution
     dependence assignments | records bindings conditions | knowledge emptying | frame | lookups | deferred | calls |
-    expressions | evaluate slices | candidates | summaries provenance | engines keeping identity ownership readers teardowns
-    stores combinations platforms | absence descents growth registries retention | typestate requests | pools | registry suppress
-    | cpp codemod | config native | files | report rows writing silencing | check | explain fixing listing owners | regressions |
+    expressions | evaluate slices | candidates | summaries provenance | engines keeping identity ownership portions readers
+    teardowns stores combinations platforms | absence descents growth registries retention | typestate requests | namings pools |
+    registry suppress | cpp codemod | config native | files | report rows writing silencing | check |
+    explain fixing listing owners | regressions |
     validation | cli codemod_command | __main__
 """
 RANK = {name: rank for rank, layer in enumerate(LAYERS.split("|")) for name in layer.split()}

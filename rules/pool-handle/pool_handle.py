@@ -66,6 +66,10 @@ def fix(finding: Finding, modules: codemod.Modules) -> Fix | None:
         return None
     edits = rewrites.edits()
     conditions: list[str] = []
+    if finding.values.get("rest"):
+        conditions.append(
+            "no graph of the pool is left: the loop that ends them goes over something else than their table"
+        )
     if (count := len({edit.path for edit in edits})) > 1:
         place = finding.values["place"]
         conditions.append(f"{count} files change together, and whoever else reads {place} has to ask the accessor")

@@ -17,6 +17,7 @@ The reported place is the request. A suspect's values:
     calls       JSON: all calls of the function, each an object with path, call ([start, end]) and value (text to pass)
     capturing   qualified name of the project's own test of a capture; absent where it has none
     constant    "yes" where the missing parts never change for one owner
+    elsewhere   other places that name the buffer, one a line, each a text with its path and row; absent where there are none
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from graphlint.edits import Applicability, Fix
 from graphlint.effects import Effect
 from graphlint.facts import MODULE, Param
 from graphlint.findings import Finding, Precision, Severity, Step, Suspect
+from graphlint.namings import namings
 from graphlint.project import FunctionEntry, Project
 from graphlint.registries import ASPECTS, Registries, missing, roots, text
 from graphlint.requests import Request, Requests
@@ -353,7 +355,18 @@ class _Plan:
             values["calls"] = json.dumps(self.calls)
         if self.constant:
             values["constant"] = "yes"
+        if elsewhere := list(self.elsewhere()):
+            values["elsewhere"] = "\n".join(elsewhere)
         return values
+
+    def elsewhere(self) -> Iterator[str]:
+        """Other places that name the buffer, as `path:row` and their text."""
+        mine = {(each.function, each.span) for each in self.requests}
+        found = dict.fromkeys(place for each in self.requests for place in namings(self.asked, each))
+        for function, span in found:
+            if (function, span) not in mine:
+                source = self.project.functions[function].module.source
+                yield f"`{_line(source, span)}` at {source.path}:{source.row(span.start)}"
 
     # ------------------------------------------------------------------------------------------------ at the caller
 
@@ -542,12 +555,14 @@ def fix(finding: Finding, modules: codemod.Modules) -> Fix | None:
         _pass_parameter(finding, rewrites)
     except _NoTextError:
         return None
-    is_safe = finding.values.get("constant") == "yes"
+    conditions = [f"{each} has to name it alike" for each in finding.values.get("elsewhere", "").splitlines()]
+    if finding.values.get("constant") != "yes":
+        conditions.append("every size that is asked for keeps a buffer of its own for the process")
     return Fix(
         title="name the buffer by all that its memory depends on",
-        applicability=Applicability.SAFE if is_safe else Applicability.UNSAFE,
+        applicability=Applicability.UNSAFE if conditions else Applicability.SAFE,
         edits=rewrites.edits(),
-        conditions=() if is_safe else ("every size that is asked for keeps a buffer of its own for the process",),
+        conditions=tuple(conditions),
     )
 
 

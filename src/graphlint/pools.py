@@ -24,10 +24,11 @@ from graphlint.effects import Effect
 from graphlint.execution import Config, Event, Execution, ExhaustedError, Frame, atoms
 from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
 from graphlint.learned import NOTHING_LEARNED
+from graphlint.portions import MAYBE, SOME, portion
 from graphlint.readers import is_drop, owners
 from graphlint.rule import Rule
 from graphlint.source import Span
-from graphlint.summaries import Analysis
+from graphlint.summaries import Analysis, Site
 from graphlint.typestate import place_text, step
 from graphlint.values import ELEMENT, MEMO, Place, Test
 
@@ -205,6 +206,7 @@ class _Runs:
         self.steps = 0
         self.cut = cut
         """Keys of methods whose paths are too many; what made them so for one pool does so for all."""
+        self.portions: dict[tuple[object, ...], int] = {}
         self.part = analysis.sliced(_USES)
         self.execution = Execution(self.part.behaviors.get, self.monitor, tested=self.part.remembered)
 
@@ -322,7 +324,7 @@ class _Runs:
             live = state.live | {_holder(place) for place in event.places}
             return _State(self.automaton.step(state.name, effect.value), live)
         if effect is Effect.GRAPH_DEATH and state.live:
-            dying = [_holder(place) for place in event.places]
+            dying = [_holder(place) for place in event.places if self.portion(event, place) != SOME]
             live = frozenset(each for each in state.live if not any(each[: len(dead)] == dead for dead in dying))
             if live == state.live:
                 return state
@@ -330,6 +332,13 @@ class _Runs:
         if effect is Effect.POOL_RETIRE and self.pool in event.places:
             return _State(self.automaton.step(state.name, effect.value))
         return state
+
+    def portion(self, event: Event, place: Place) -> int:
+        """How much of what lies at a place an event ends."""
+        key = (event.node, place, *((frame.function, frame.span) for frame in event.stack))
+        if key not in self.portions:
+            self.portions[key] = portion(self.analysis, event, place)
+        return self.portions[key]
 
     def is_replaced(self, event: Event) -> bool:
         """Whether another object, with a handle of its own, takes the place of the one that keeps the handle."""
@@ -379,6 +388,8 @@ def _suspect(
     if slot is not None:
         holders = [] if pool[0].startswith(_SHARED) else [f"self.{slot[1]}"]
         values["retire"] = json.dumps([{"path": path, "span": list(frame.span), "holders": holders}])
+    if any(portion(analysis, each, place) == MAYBE for each in deaths for place in each.places):
+        values["rest"] = "yes"
     severity = None if raw or _survivors(analysis, event) else Severity.WARNING
     return Suspect(rule.name, path, function.facts.span, frame.span, steps, values, severity)
 
@@ -724,8 +735,17 @@ def _deaths_by_functions(analysis: Analysis, module: str) -> Iterator[Event]:
         if function.owner is None and function.module.name == module:
             for site in analysis.sites(root) if Effect.GRAPH_DEATH in analysis.kinds[root.key] else ():
                 kept = any(place[0].startswith(_SHARED) for place in site.places)
-                if site.effect is Effect.GRAPH_DEATH and kept and len(site.event.stack) == 1:
+                if (
+                    site.effect is Effect.GRAPH_DEATH
+                    and kept
+                    and len(site.event.stack) == 1
+                    and _is_of_all(analysis, site)
+                ):
                     yield site.event._replace(effect=Effect.GRAPH_DEATH)
+
+
+def _is_of_all(analysis: Analysis, site: Site) -> bool:
+    return any(portion(analysis, site.event, place) != SOME for place in site.places)
 
 
 def _deaths(analysis: Analysis, owner: str) -> Iterator[Event]:
@@ -737,5 +757,5 @@ def _deaths(analysis: Analysis, owner: str) -> Iterator[Event]:
             if root is None or Effect.GRAPH_DEATH not in analysis.kinds[function]:
                 continue
             for site in analysis.sites(root):
-                if site.effect is Effect.GRAPH_DEATH and len(site.event.stack) == 1:
+                if site.effect is Effect.GRAPH_DEATH and len(site.event.stack) == 1 and _is_of_all(analysis, site):
                     yield site.event._replace(effect=Effect.GRAPH_DEATH)
