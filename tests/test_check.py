@@ -128,6 +128,49 @@ def test_a_comment_silences_its_rule_alone() -> None:
     )
 
 
+def test_a_file_that_is_too_large_to_be_read_whole_has_findings_without_a_fix(monkeypatch: pytest.MonkeyPatch) -> None:
+    from graphlint import rules
+    from graphlint.codemod import tree
+
+    monkeypatch.setattr(rules, "__path__", [str(Path(__file__).parent.parent / "rules")])
+    registry.rules.cache_clear()
+    monkeypatch.setattr(tree, "_LARGEST", 400)
+    make(
+        "a.py",
+        """\
+import torch
+
+
+class Runner:
+    def __init__(self):
+        self.graphs = {}
+        self.pool = torch.cuda.graph_pool_handle()
+
+    def capture(self, n):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self.pool):
+            torch.ones(n, device="cuda")
+        self.graphs[n] = graph
+
+    def release(self):
+        for graph in self.graphs.values():
+            graph.reset()
+        self.graphs.clear()
+""",
+    )
+    (finding,) = run().findings
+    assert finding.rule == "pool-handle"
+    assert finding.fix is None
+    assert finding.notes[-1].startswith("no fix: a.py: it has 0.0 MiB")
+
+
+def test_only_files_that_are_reported_are_looked_at_by_a_rule() -> None:
+    make("pkg/__init__.py", "")
+    make("pkg/a.py", GRAPHS + "danger()\n")
+    make("pkg/b.py", GRAPHS + "crash()\n")
+    assert found(run("pkg/a.py")) == ["pkg/a.py:3 risky-call"]
+
+
 def test_a_comment_can_name_a_group_and_is_spelled_freely() -> None:
     group = next(rule.group.value for rule in registry.rules() if rule.name == "risky-call")
     make("a.py", f"{GRAPHS}danger()  # Graphlint: Ignore[{group}] tested\ndanger()\n")

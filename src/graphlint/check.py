@@ -199,10 +199,12 @@ def _confirmed(analysis: Analysis, inputs: Inputs, rules: Sequence[Rule], warnin
         return  # and LibCST was never imported
     from graphlint.codemod import Modules, with_deep_stack
 
-    modules = Modules(inputs.sources)
+    modules, reported = Modules(inputs.sources), frozenset(inputs.selection.report)
     there: dict[str, list[tuple[Rule, Suspect]]] = {}
     for rule in rules:
         for suspect in analysis.suspects.get(rule.name, ()):
+            if suspect.path not in reported:
+                continue
             there.setdefault(suspect.path, []).append((rule, suspect))
     # A large file takes long: it begins. What comes of it stays in it, so no other can report the same.
     paths = sorted(there, key=lambda path: (-len(inputs.sources[path].content), path))
@@ -221,7 +223,7 @@ def _confirmed_in(
     suspects: Sequence[tuple[Rule, Suspect]], inputs: Inputs, modules: Modules, warnings: list[str]
 ) -> Iterator[Finding]:
     """Those of one file."""
-    from graphlint.codemod import NotParsedError
+    from graphlint.codemod import NotParsedError, TooLargeError
 
     best: dict[tuple[str, Span, str], Finding] = {}
     for rule, suspect in suspects:
@@ -236,7 +238,11 @@ def _confirmed_in(
             found = replace(found, severity=suspect.severity or rule.severity, precision=precision)
             key = (rule.name, found.span, found.message)
             if key not in best or len(found.trace) < len(best[key].trace):
-                fix: Fix | None = registry.code(rule).fix(found, modules)
+                try:
+                    fix: Fix | None = registry.code(rule).fix(found, modules)
+                except TooLargeError as error:
+                    fix = None
+                    found = replace(found, notes=(*found.notes, f"no fix: {error.path}: {error.reason}"))
                 best[key] = replace(found, fix=fix and _honest(fix, found, inputs.sources))
         except NotParsedError as error:
             warnings.append(f"{place}: warning: {rule.name} could not look here: {error.reason}")

@@ -45,6 +45,8 @@ _FORM_FEED = re.compile(r"^[ \t\x0c]*\x0c", re.MULTILINE)
 _INDENTED = re.compile(r":[ \t]*(?:#[^\r\n]*)?(?:\r\n|\n|\r)(?:[ \t]*(?:#[^\r\n]*)?(?:\r\n|\n|\r))*([ \t]+)[^\s#]")
 _DEFINITION = re.compile(r"([ \t]*)(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)")
 _HEADER = "if 1:"
+_LARGEST = 1 << 20
+"""Bytes of a file that LibCST is given whole: more would take longer than anybody waits."""
 _STACK = 256 << 20
 _RECURSION = 20_000
 _HERE = threading.local()
@@ -58,6 +60,13 @@ class NotParsedError(ValueError):
         super().__init__(f"{path}: LibCST cannot read this file: {reason}")
         self.path = path
         self.reason = reason
+
+
+class TooLargeError(NotParsedError):
+    """A file would have to be read whole, and is too large for that."""
+
+    def __init__(self, path: str, size: int) -> None:
+        super().__init__(path, f"it has {size / (1 << 20):.1f} MiB, and would have to be read whole")
 
 
 def with_deep_stack(work: Callable[[], _Result]) -> _Result:
@@ -144,8 +153,11 @@ class Module:
 
         Raises:
             NotParsedError: LibCST cannot read it.
+            TooLargeError: the whole of it takes too long.
         """
         piece = definition and _piece(self.source, definition)
+        if piece is None and len(self.source.content) > _LARGEST:
+            raise TooLargeError(self.source.path, len(self.source.content))
         if piece not in self._trees:
             try:
                 self._trees[piece] = with_deep_stack(lambda: _parse(self.source, self.text, piece))
