@@ -5,6 +5,7 @@ The reported place is the call of the second release. A suspect's values:
     place       what is released twice, as the message names it
     dominates   "yes" where every path to the second release has run the first
     skips       the paths that reach the second release without the first, one a line, each a sentence without a period
+    beyond      name of the second release, where the first was another function
     between     calls between the two that nobody knows, one a line
     again       what the second release does beyond the first, as a sentence without a period (`it retires the handle
                 that the next capture uses`); absent where it does nothing
@@ -44,6 +45,8 @@ def fix(finding: Finding, modules: Modules) -> Fix | None:
         if not skips:
             return None  # some path needs this release, and which one that is has no name
         conditions += [f"nothing releases where {skip}" for skip in skips]
+    if beyond := finding.values.get("beyond"):
+        conditions.append(f"what else {beyond}() does is done elsewhere")
     conditions += [f"`{call}` captures nothing" for call in finding.values.get("between", "").splitlines()]
     return Fix(
         title="remove the second release",

@@ -143,7 +143,7 @@ def _meant(function: FunctionEntry, expr: Expr, frame: Frame, depth: int) -> tup
         case flow.Attr(base=base):
             return _meant(function, base, frame, depth + 1)
         case flow.Call(callee=flow.Attr(name=name)) if name in _TAKERS:
-            return "taken", text
+            return ("all", "") if _is_in_loop(function, frame) else ("taken", text)
         case flow.Item(base=flow.Call() as base):
             return _meant(function, base, frame, depth + 1)
         case flow.Item() | flow.Call():
@@ -158,6 +158,11 @@ def _meant(function: FunctionEntry, expr: Expr, frame: Frame, depth: int) -> tup
                 return _meant(function, max(before, key=lambda value: value.span.start), frame, depth + 1)
             return "local", name
     return "some", ""
+
+
+def _is_in_loop(function: FunctionEntry, frame: Frame) -> bool:
+    statements = flow.statements(function.lowered.flow)
+    return any(isinstance(each, flow.Star) and each.span.contains(frame.span) for each in statements)
 
 
 def _loop(function: FunctionEntry, name: str, frame: Frame) -> Expr | None:

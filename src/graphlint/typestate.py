@@ -625,6 +625,7 @@ def _suspect(
         "loop": runs.loop(frame.function),
         "dominates": "yes" if dominated else "",
         "skips": skips,
+        "beyond": _beyond(trace, event, depth),
         "between": "\n".join(unknown_between(analysis, trace[0], trace[-1])[:_MOST_UNKNOWN]) if len(trace) > 1 else "",
     }
     values = {key: value for key, value in values.items() if value}
@@ -644,6 +645,15 @@ def _definition(analysis: Analysis, name: str) -> str:
     if entry is None:
         return ""
     return f"{entry.module.source.path}:{entry.facts.span.start}:{entry.facts.span.end}"
+
+
+def _beyond(trace: Sequence[Event], event: Event, depth: int) -> str:
+    """Name of the function that the reported statement calls, where the path has not run it before: it may do more."""
+    if len(event.stack) <= depth + 1:
+        return ""
+    function = event.stack[depth + 1].function
+    before = {frame.function for each in trace for frame in each.stack if each is not event}
+    return "" if function in before else function.rpartition(".")[2]
 
 
 def _dominance(
