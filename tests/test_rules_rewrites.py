@@ -457,7 +457,7 @@ def test_a_second_release_goes_and_the_rest_of_its_block_stays() -> None:
 
 
 def test_the_rewritten_creator_drops_the_metadata_of_every_engine() -> None:
-    made = rewrite("duplicate-release", CREATOR, "engine.release_graphs()")
+    made = rewrite("duplicate-release", CREATOR, "engine.release_graphs()", values={"dominates": "yes"})
     assert made is not None
     events: list[str] = []
 

@@ -46,7 +46,7 @@ def is_one_object(analysis: Analysis, root: b.Behavior, subject: Place, first: E
     if last.node is first.node and len(last.stack) < len(first.stack) and not _is_item(first):
         return True  # the second call of a method, refused for the first
     one, other = _item(analysis, first), _item(analysis, last)
-    if one is not None and one.kind != "all" and not _is_one_item(analysis, one, other, first, last):
+    if one is not None and (one.kind != "all" or one.text) and not _is_one_item(analysis, one, other, first, last):
         return False
     return not _is_replaced(analysis, root, subject, first, last)
 
@@ -65,7 +65,7 @@ def _is_one_item(analysis: Analysis, one: _Item, other: _Item | None, first: Eve
         return params.isdisjoint(_words(one.text))
     if one.kind in ("taken", "some") or (one.kind, one.text) != (other.kind, other.text):
         return False
-    return one.kind == "key" or (
+    return one.kind in ("all", "key") or (
         one.frame.function == other.frame.function and not _is_rebound(analysis, one, first, last)
     )
 
@@ -151,7 +151,10 @@ def _meant(function: FunctionEntry, expr: Expr, frame: Frame, depth: int) -> tup
         case flow.Name(id=name):
             loop = _loop(function, name, frame)
             if loop is not None:
-                return ("all", "") if _is_whole(loop) else ("some", function.module.source.text(loop.span))
+                table = _table(loop)
+                if table is None:
+                    return "some", function.module.source.text(loop.span)
+                return "all", function.module.source.text(table.span) if isinstance(table, flow.Item) else ""
             given = [value for target, value, _ in given_locally(function.lowered.flow) if target == name]
             before = [value for value in given if value.span.end <= frame.span.start]
             if before:
@@ -180,20 +183,18 @@ def _loop(function: FunctionEntry, name: str, frame: Frame) -> Expr | None:
     return max(found, key=lambda each: each[0])[1] if found else None
 
 
-def _is_whole(iterable: Expr) -> bool:
-    """Whether a loop goes over all of a table."""
+def _table(iterable: Expr) -> Expr | None:
+    """What a loop goes over all of; None where it may leave some out."""
     match iterable:
-        case flow.Name():
-            return True
-        case flow.Attr(base=base):
-            return _is_whole(base)
+        case flow.Name() | flow.Attr() | flow.Group():
+            return iterable
+        case flow.Item(key=flow.Lit(value=str())):
+            return iterable
         case flow.Call(callee=flow.Name(id=name), args=(first, *_)) if name in _WHOLE:
-            return _is_whole(first)
+            return _table(first)
         case flow.Call(callee=flow.Attr(base=base, name=name), args=()) if name in _WHOLE:
-            return _is_whole(base)
-        case flow.Group(items=items):
-            return all(map(_is_whole, items))
-    return False
+            return _table(base)
+    return None
 
 
 def _names(target: Expr) -> Iterator[str]:

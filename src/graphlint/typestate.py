@@ -197,7 +197,10 @@ def _workspaces(
 def _filled_again(
     analysis: Analysis, root: Behavior, graphs: Place, death: Site, sites: Sequence[Site]
 ) -> Iterator[Place]:
-    """Tables beside graphs that die all, where later captures put what they make instead of what the dead ones made."""
+    """Tables beside graphs that die all, where later captures put what they make instead of what the dead ones made.
+
+    The object itself captures again: who asks it to end its graphs, and later to capture, may read the last outputs between.
+    """
     node = death.event.node
     of_all = ELEMENT not in death.places[0] if isinstance(node, b.Happens) else node.how != "pop"
     if not (of_all or death.event.loops) or not any(site.effect is Effect.CAPTURE for site in sites):
@@ -214,7 +217,8 @@ def _filled_again(
             continue
         place = container(event.places[0])
         held = analysis.holds(node.slot)
-        if "captured" in held and "graph" not in held and place[:-1] == graphs[:-1] and len(place) > 1:
+        own = root.receiver is not None and place[0] == f"${root.receiver}"
+        if own and "captured" in held and "graph" not in held and place[:-1] == graphs[:-1] and len(place) > 1:
             yield place
 
 
