@@ -108,7 +108,11 @@ def test_an_empty_table_changes_nothing(here: Path) -> None:
         ("exclude = ['ok', '[z-a]']", 2, "'[z-a]' is no pattern of files"),
         ("exclude = ['']", 2, "'' is no pattern of files"),
         ("src = ['nowhere']", 2, "'nowhere' is no folder"),
-        ("[tool.graphlint.colour]", 2, "unknown key 'colour'"),
+        (
+            "[tool.graphlint.colour]",
+            2,
+            "unknown key 'colour'; known here: exclude, fail-on, ignore, per-file-ignores, preview, select, src, vocabulary",
+        ),
         ("vocabulary = 1", 2, "'vocabulary' must be a table, not a whole number"),
     ],
 )

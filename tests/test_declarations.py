@@ -91,7 +91,7 @@ def test_every_key_has_its_row(key: Key, row: int, newline: str) -> None:
     ("text", "row", "message"),
     [
         ("limit = 1\nlimits = 2", 2, "unknown key 'limits'; did you mean 'limit'?"),
-        ("limit = 1\nzzz = 2", 2, "unknown key 'zzz'"),
+        ("limit = 1\nzzz = 2", 2, "unknown key 'zzz'; known here: cycle, effect, limit, states, strict, words"),
         ("limit = 'x'", 1, "'limit' must be a whole number, not text"),
         ("limit = true", 1, "'limit' must be a whole number, not true or false"),
         ("limit = 1.5", 1, "'limit' must be a whole number, not a number"),

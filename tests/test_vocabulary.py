@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from graphlint import check, config, explain, vocabulary
+from graphlint import check, config, explain, registry, vocabulary
+from graphlint.config import Settings
 from graphlint.declarations import DeclarationError, parse
 from graphlint.summaries import Analysis
 
@@ -172,7 +174,7 @@ def test_outside_of_the_capture_a_test_of_it_is_false_and_then_true_again(decora
         ('[[effect]]\ndecorator = "a.b"\ndoes = "erase"', "a decorator can only do 'capture_end'"),
         ('[[effect]]\ncall = "a.b"\nmakes = "graphs"', "'makes' must be one of"),
         ('[objects]\n"a.b" = 3', "must be text"),
-        ("[things]", "unknown key 'things'"),
+        ("[things]", "unknown key 'things'; known here: aliases, effect, lifecycle, objects"),
     ],
 )
 def test_what_is_no_vocabulary_is_an_error_with_its_row(text: str, message: str) -> None:
@@ -203,3 +205,45 @@ def test_names_are_dotted() -> None:
     assert [
         name for name in names() if "." not in name or not all(part.isidentifier() for part in name.split("."))
     ] == []
+
+
+# ----------------------------------------------------------------------------------------------------- the page about it
+
+PAGE = Path(__file__).parent.parent / "docs" / "vocabulary.md"
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("text", blocks("toml"))
+def test_the_page_shows_what_can_be_written(text: str) -> None:
+    table = parse(text.encode(), "pyproject.toml").table("tool", "graphlint", "vocabulary")
+    assert table is not None
+    vocabulary.Vocabulary().add(table)
+
+
+def test_the_page_names_every_key_and_every_effect_of_a_vocabulary() -> None:
+    said = set(re.findall(r"`([\w-]+)`", PAGE.read_text(encoding="utf-8")))
+    assert set(vocabulary._EFFECT.optional) <= said
+    assert set(vocabulary.SCHEMA.optional) == set(
+        re.findall(r"graphlint\.vocabulary\.(\w+)", PAGE.read_text(encoding="utf-8"))
+    )
+    used = {
+        effect["does"]
+        for document in vocabulary.builtin()
+        for effect in (document.get("effect", ()) if "verbs" not in document else ())
+        if "does" in effect
+    }
+    assert used <= said
+
+
+def test_the_example_of_the_page_is_found(tmp_path: Path) -> None:
+    (program,), (entries, *_) = blocks("python"), blocks("toml")
+    (tmp_path / "runner.py").write_text(program, encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text(entries, encoding="utf-8")
+    settings = config.load(str(tmp_path / "pyproject.toml"))
+    report = check.check([str(tmp_path)], settings, registry.rules())
+    assert [finding.rule for finding in report.findings] == ["pool-order"]
+    alone = check.check([str(tmp_path)], Settings(root=str(tmp_path)), registry.rules())
+    assert alone.findings == ()

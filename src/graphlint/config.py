@@ -92,6 +92,7 @@ def load(path: str) -> Settings:
             "preview": bool,
             "fail-on": OneOf(tuple(severity.value for severity in Severity)),
             "per-file-ignores": MapOf(names),
+            "vocabulary": Table(),  # checked where it is read
         }
     )
     rest = {key: value for key, value in table.data.items() if key != "vocabulary"}

@@ -160,7 +160,8 @@ class Document(Mapping[str, Any]):
                 known = {**required, **optional}
                 for part, inner in table.items():
                     if part not in known:
-                        raise self.error(f"unknown key {part!r}{suggestion(part, known)}", *key, part)
+                        hint = suggestion(part, known) or f"; known here: {', '.join(sorted(known))}"
+                        raise self.error(f"unknown key {part!r}{hint}", *key, part)
                     self._check(inner, known[part], (*key, part))
                 for part in required:
                     if part not in table:
