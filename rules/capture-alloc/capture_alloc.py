@@ -22,12 +22,13 @@ from graphlint.effects import Effect
 from graphlint.execution import Event
 from graphlint.facts import MODULE
 from graphlint.findings import MAX_STEPS, Finding, Precision, Severity, Step, Suspect
-from graphlint.keeping import Runs, Store, is_miss, own_test, read_by, related, stores
+from graphlint.keeping import Runs, Store, all_runs, is_miss, own_test, read_by, related, stores
 from graphlint.source import Span
 from graphlint.summaries import Analysis
 from graphlint.typestate import place_text, step
 from graphlint.values import ELEMENT, Test, asks_capture
 from graphlint.vocabulary import words_in
+from graphlint.warming import is_warmed
 
 _TEST = "torch.cuda.is_current_stream_capturing"
 _ADDS = ("append", "extend", "add", "appendleft")
@@ -40,7 +41,7 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
     under names the stream, which is new in a capture; or a test of the capture lets it happen there and nowhere else.
     """
     found = stores(analysis)
-    runs = Runs(analysis, found)
+    runs = all_runs(analysis)
     best: dict[tuple[str, Span], Suspect] = {}
     for suspect in (
         *_inside_captures(analysis, runs, found),
@@ -72,20 +73,9 @@ def _inside_captures(analysis: Analysis, runs: Runs, found: tuple[Store, ...]) -
                 continue
             own = len(event.stack) == len(store.event.stack)
             severity = Severity.ERROR if own and captures else Severity.WARNING
-            if _is_warmed(analysis, root, event) and not _names_stream(analysis, store):
+            if is_warmed(analysis, root, event) and not _names_stream(analysis, store):
                 severity = Severity.NOTE
             yield _suspect(analysis, store, severity, _way_in(analysis, root, event))
-
-
-def _is_warmed(analysis: Analysis, root: b.Behavior, event: Event) -> bool:
-    """Whether the function that captures makes the very same call before: what is missing is made there."""
-    entry = analysis.project.functions[root.function]
-    at, text = event.stack[0].span, entry.module.source.text
-    inside = [each for each in entry.calls if each.span.contains(at) or at.contains(each.span)]
-    captures = [node.span for node in root.nodes if isinstance(node, b.Happens) and node.effect is Effect.CAPTURE]
-    begins = min((span.start for span in captures), default=at.start)
-    words = {"".join(text(each.span).split()) for each in inside if each.span.start > begins}
-    return any(each.span.end <= begins and "".join(text(each.span).split()) in words for each in entry.calls)
 
 
 def _by_stream(analysis: Analysis, runs: Runs, found: tuple[Store, ...]) -> Iterator[Suspect]:

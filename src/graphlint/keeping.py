@@ -188,6 +188,15 @@ def own_test(analysis: Analysis, function: str) -> str | None:
 # ---------------------------------------------------------------------------------------------------------------- runs
 
 
+def all_runs(analysis: Analysis) -> Runs:
+    """The runs to all stores."""
+    key = "runs", ""
+    if key not in analysis.known:
+        analysis.known[key] = Runs(analysis, stores(analysis))
+    found: Runs = analysis.known[key]
+    return found
+
+
 class Runs:
     """Which stores are reached from where, each run made once."""
 

@@ -34,6 +34,7 @@ from graphlint.source import Span
 from graphlint.summaries import Analysis, Site
 from graphlint.values import ELEMENT, GRAPH, Place, Test, negated, store_place
 from graphlint.vocabulary import Entry
+from graphlint.warming import is_made_before
 
 _POOL = "<pool>"
 """Ends the place of graphs that stand for the pool whose handle that place holds."""
@@ -169,12 +170,17 @@ def _workspaces(
             places = site.places or ((f"<{node.label if isinstance(node, b.Happens) else ''}>",),)
             for place in places:
                 entry = analysis.entry_for(node.slot)
-                inside = (
-                    entry is not None
-                    or (node.slot in analysis.captured_slots)
-                    or (isinstance(node, b.Touches) and analysis.keeps_captured(node.slot))
-                    or ("captured" in analysis.holds(node.slot) and place[: len(place) - 1] == graphs[: len(place) - 1])
-                    or (_is_of_captures(analysis, node.slot, death) and _is_nearest(place, graphs, death, deaths))
+                inside = entry is not None or (
+                    (
+                        (node.slot in analysis.captured_slots)
+                        or (isinstance(node, b.Touches) and analysis.keeps_captured(node.slot))
+                        or (
+                            "captured" in analysis.holds(node.slot)
+                            and place[: len(place) - 1] == graphs[: len(place) - 1]
+                        )
+                        or (_is_of_captures(analysis, node.slot, death) and _is_nearest(place, graphs, death, deaths))
+                    )
+                    and not is_made_before(analysis, node.slot)
                 )
                 if by_name or inside:
                     released.setdefault(
@@ -189,7 +195,7 @@ def _workspaces(
         node = death.event.node
         for slot, place in analysis.kept_by_captures(node.slot[0] if node.slot is not None else "").items():
             release = analysis.releaser(slot)
-            if release is not None:
+            if release is not None and not is_made_before(analysis, slot):
                 released[graphs, place] = Subject(place, graphs, release=release, held=True)
     yield from released.values()
 
