@@ -558,6 +558,14 @@ def test_a_signal_ends_a_process_with_130() -> None:
     assert "Traceback" not in err
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is always full")
+def test_a_full_disk_is_no_fault_of_this_tool() -> None:
+    make("a.py", "danger()\n")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command("check"), stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "Error: standard output cannot be written: No space left on device\n")
+
+
 def test_a_reader_that_leaves_is_no_error() -> None:
     make("a.py", "danger()\n" * 2000)
     with subprocess.Popen(

@@ -110,6 +110,14 @@ def test_a_write_protected_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     assert state(changes) == ["old", "old"]
 
 
+def test_a_file_that_nobody_may_write_is_refused_to_root_too() -> None:
+    changes = made("a.py", "b.py")
+    Path("b.py").chmod(0o444)
+    with pytest.raises(WriteError, match=r"^b\.py: is write-protected"):
+        write(changes)
+    assert state(changes) == ["old", "old"]
+
+
 def failing(monkeypatch: pytest.MonkeyPatch, function: str, call: int, error: BaseException) -> None:
     """Let a function of `os` fail at its n-th call and at all later ones."""
     original = getattr(os, function)

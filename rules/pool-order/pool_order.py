@@ -108,7 +108,7 @@ def _costs(finding: Finding, tree: Tree, deaths: Sequence[Unit], erase: Unit) ->
         loop = f"{finding.path}:{tree.source.row(finding.span.start)}"
     if loop is not None:
         yield (
-            f"the loop at {loop} runs this once an engine: the first release takes the workspaces from under the "
+            f"{loop} runs this once an engine: the first release takes the workspaces from under the "
             "graphs of the engines that follow, until it is split from the teardown of one engine (shared-release)"
         )
     if sharers := finding.values.get("sharers"):

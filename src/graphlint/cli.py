@@ -580,5 +580,12 @@ def _write(text: str | bytes) -> None:
         click.echo(content, nl=False)
         sys.stdout.flush()
     except BrokenPipeError:
-        # What is still buffered would be written once more at exit, and fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
+    except OSError as error:
+        _forget_output()
+        raise click.ClickException(f"standard output cannot be written: {error.strerror}") from error
+
+
+def _forget_output() -> None:
+    """What is still buffered would be written once more at exit, and fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

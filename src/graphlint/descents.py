@@ -123,7 +123,9 @@ class _Finder:
                 below |= {frame.function for site in through for frame in site.event.stack[1 : self._depth(site) + 1]}
         found = [self._part(name, is_top=True) for name in parting if name not in below]
         if not found:
-            raise NotPartedError("the code that runs it for several objects was not found")
+            known = ", ".join(f"`{_short(name)}`" for name in names)
+            hint = f", only for one each in {known}" if known else ""
+            raise NotPartedError(f"no function was found that runs it for all of them{hint}")
         return tuple(found)
 
     @staticmethod

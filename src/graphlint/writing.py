@@ -66,7 +66,7 @@ def _check_unchanged(path: str, change: Change) -> None:
         raise WriteError(f"{path}: cannot be read again: {error.strerror}") from error
     if content != change.before:
         raise WriteError(f"{path}: was changed by somebody else since it was read; run again")
-    if not os.access(path, os.W_OK):
+    if not os.access(path, os.W_OK) or not os.stat(path).st_mode & 0o222:  # root may write to what nobody should
         raise WriteError(f"{path}: is write-protected")
 
 
