@@ -266,3 +266,32 @@ def test_a_workspace_of_the_process() -> None:
     assert [site.function for site in orphan.made] == ["scratch"]
     owned = found(textwrap.dedent(code) + "\n\ndef release():\n    _scratch.clear()\n")["m._scratch"]
     assert [site.function for site in owned.released] == ["release"]
+
+
+def test_what_captured_code_is_given_and_gives_back_is_no_workspace_of_the_capture() -> None:
+    code = """
+import torch
+
+
+class Runner:
+    def __init__(self):
+        self.graphs = {}
+        self.inputs = {}
+        self.outputs = {}
+
+    def capture(self, n):
+        x = torch.zeros(n, device="cuda")
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            out = self.forward(x)
+        self.graphs[n] = graph
+        self.inputs[n] = x
+        self.outputs[n] = out
+
+    def forward(self, x):
+        x.add_(1)
+        return x
+"""
+    assert set(found(code)) == {"Runner.graphs"}
+    other = code.replace("return x", "return x * 2")
+    assert set(found(other)) == {"Runner.graphs", "Runner.outputs"}

@@ -111,7 +111,12 @@ class Calling(Deferring):
             return special
         callee, args, keywords, receiver = self.operands(expr)
         value = self.invoke(callee, receiver, args, keywords, expr)
-        return _captured(value) if self.in_capture else value
+        if not self.in_capture:
+            return value
+        given = {place for each in (*args, *keywords.values()) for place in each.places}
+        return (
+            value if value.places and given.issuperset(value.places) else _captured(value)
+        )  # what was given, given back
 
     def special(self, expr: flow.Call) -> Value | None:
         """Builtins that name things: getattr, setattr, hasattr, super, type, partial, and those that pass items on."""
