@@ -44,10 +44,11 @@ class Rows:
         """Rows that both texts have: how many stand before them in each, and how many they are."""
         from difflib import SequenceMatcher
 
-        lines = [[each.line(row) for row in range(1, len(each.line_starts) + 1)] for each in (self.before, self.after)]
-        return [
-            (each.a, each.b, each.size) for each in SequenceMatcher(None, *lines).get_matching_blocks() if each.size
-        ]
+        before, after = (
+            [each.line(row) for row in range(1, len(each.line_starts) + 1)] for each in (self.before, self.after)
+        )
+        blocks = SequenceMatcher(None, before, after).get_matching_blocks()
+        return [(each.a, each.b, each.size) for each in blocks if each.size]
 
 
 def _code(source: Source, row: int) -> Span:
