@@ -121,3 +121,41 @@ def test_a_path_that_needs_the_second_release(tmp_path: Path, monkeypatch: pytes
         "try:\n    self.main.record(i)\nexcept ValueError:\n    self.main.release()\nfinally:\n    self.main.release()"
     )
     assert [finding.fix for finding in found(body, tmp_path, monkeypatch)] == [None]
+
+
+def test_a_stack_of_owners_of_pools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = """
+import torch
+
+
+class Phase:
+    def __init__(self):
+        self.pool = torch.cuda.graph_pool_handle()
+        self.graphs = {}
+
+
+class Phases:
+    def __init__(self):
+        self.open: list[Phase] = []
+
+    def begin(self):
+        self.open.append(Phase())
+
+    def record(self, n):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self.open[-1].pool):
+            torch.ones(n, device="cuda")
+        self.open[-1].graphs[n] = graph
+
+    def end(self):
+        phase = self.open.pop()
+        while phase.graphs:
+            phase.graphs.popitem()[1].reset()
+
+    def end_all(self):
+        while self.open:
+            self.end()
+"""
+    Path("m.py").write_text(text)
+    assert check.check(["."], Settings(), registry.select(("duplicate-release",))).findings == ()

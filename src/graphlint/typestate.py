@@ -396,7 +396,7 @@ def _hazards(
                 empty = config.fact(("true", subject.place)) is False
                 hazard = automaton.step(state, end) == HAZARD and not empty
             if hazard and config.trace and not (automaton.subject == "memory" and _is_one_step(config.trace)):
-                found.append(_since_start(automaton, config.trace))
+                found.append(_since_start(automaton, config.trace) or config.trace)
     found.sort(key=lambda trace: (len(trace), [frame.span for event in trace for frame in event.stack]))
     seen: set[tuple[tuple[Frame, ...], ...]] = set()
     for trace in found:
@@ -416,6 +416,8 @@ def _is_about_one(analysis: Analysis, root: Behavior, subject: Subject, trace: t
         return True
     last = trace[-1]
     first = next((event for event in reversed(trace[:-1]) if event.effect is last.effect), trace[0])
+    if first.stack == last.stack:
+        return False  # the same line again is the next round of a loop, over other objects
     place = subject.place[:-1] if subject.place[-1:] == (_POOL,) else subject.place
     return is_one_object(analysis, root, place, first, last) and not yields_between(analysis, first, last)
 
