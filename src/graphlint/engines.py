@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from graphlint import behavior as b
+from graphlint import flow
 from graphlint.behavior import Behavior
 from graphlint.effects import Effect
 from graphlint.execution import Event, Frame
@@ -26,6 +27,9 @@ _GIVES_UP = frozenset(
         Effect.ERASE,
     )
 )
+
+
+_MOST_OWNERS = 3
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,26 @@ def repeated(analysis: Analysis) -> Mapping[str, tuple[Repetition, ...]]:
                 repetition = Repetition(root.function, tuple(places), tuple(places.values()))
                 found.setdefault(function, []).append(repetition)
     return {function: tuple(each) for function, each in found.items()}
+
+
+def has_others(analysis: Analysis, class_name: str, depth: int = 0) -> bool:
+    """Whether the project makes more than one object of a class: in two places, in a loop, or for each of several owners."""
+    short = class_name.rpartition(".")[2]
+    makers = [
+        (entry, call)
+        for entry in analysis.behaviors.functions_with(short)
+        for call in entry.calls
+        if flow.last_name(call.callee) == short and isinstance(call.callee, flow.Name | flow.Attr)
+    ]
+    if len(makers) != 1:
+        return len(makers) > 1
+    (entry, call), *_ = makers
+    body = entry.lowered.flow
+    loops = (each for each in flow.statements(body) if isinstance(each, flow.Star))
+    rounds = (each for each in flow.expressions(body) if isinstance(each, flow.Each))
+    if any(each.span.contains(call.span) for each in (*loops, *rounds)):
+        return True
+    return entry.owner is not None and depth < _MOST_OWNERS and has_others(analysis, entry.owner, depth + 1)
 
 
 def _collected(root: Behavior) -> set[str]:

@@ -23,7 +23,7 @@ from graphlint import flow
 from graphlint.automaton import EXIT, HAZARD, RAISE, Automaton
 from graphlint.behavior import Behavior
 from graphlint.effects import Effect
-from graphlint.engines import Repetition, releasing_frame, repeated
+from graphlint.engines import Repetition, has_others, releasing_frame, repeated
 from graphlint.execution import Config, Event, Frame, visit
 from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
 from graphlint.identity import is_one_object, unknown_between, yields_between
@@ -633,6 +633,7 @@ def _suspect(
         "graphs": place_text(subject.graphs, analysis, root),
         "release": subject.release or (entry.released_by or "" if entry is not None else ""),
         "defined": _definition(analysis, subject.release),
+        "sharers": _sharers(analysis, subject, trace),
         "function": function.facts.name,
         "loop": runs.loop(frame.function),
         "dominates": "yes" if dominated else "",
@@ -657,6 +658,17 @@ def _definition(analysis: Analysis, name: str) -> str:
     if entry is None:
         return ""
     return f"{entry.module.source.path}:{entry.facts.span.start}:{entry.facts.span.end}"
+
+
+def _sharers(analysis: Analysis, subject: Subject, trace: Sequence[Event]) -> str:
+    """Who else has graphs that may use memory of the process, as text; empty where there is one owner."""
+    if not subject.place or not subject.place[0].startswith(("class:", "mod:")):
+        return ""
+    nodes = [event.node for event in trace if event.effect is Effect.GRAPH_DEATH]
+    owners = dict.fromkeys(node.slot[0] for node in nodes if node.slot is not None)
+    owners.update(dict.fromkeys(t for node in nodes if isinstance(node, b.Happens) for t in node.types))
+    others = [name for name in owners if name in analysis.project.classes and has_others(analysis, name)]
+    return ", ".join(f"any other `{name.rpartition('.')[2]}`" for name in others)
 
 
 def _beyond(trace: Sequence[Event], event: Event, depth: int) -> str:
