@@ -154,6 +154,23 @@ def test_memory_goes_behind_an_await() -> None:
     )
 
 
+def test_an_assertion_that_fails_leaves() -> None:
+    made = only("manager-order", between('assert not self.closed, "closed twice"'))
+    assert made is not None
+    assert made.applicability is Applicability.UNSAFE
+    assert "can leave" in made.conditions[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_safe"), [("@property\n", False), ("@functools.cached_property\n", False), ("", True)]
+)
+def test_a_property_is_a_call(kind: str, *, is_safe: bool) -> None:
+    text = between("n = self.count") + "\n" + textwrap.indent(f"{kind}def count(self):\n    return 1\n", "    ")
+    made = only("manager-order", text)
+    assert made is not None
+    assert (made.applicability is Applicability.SAFE) is is_safe
+
+
 @pytest.mark.parametrize(
     "block",
     ["with self.lock:\n    self.cache.free()", "if self.scheduler.stop():\n    self.cache.free()"],
@@ -282,6 +299,54 @@ def test_what_a_late_release_overtakes_may_need_it(statements: Sequence[str], sa
     assert made.applicability is Applicability.UNSAFE
     assert any(said in condition for condition in made.conditions)
     assert fixed("pool-order", text) == ""
+
+
+SCRATCH_LATE = """
+import asyncio
+import contextlib
+
+import torch
+
+
+class Scratch:
+    held = {}
+
+    @classmethod
+    def drop(cls):
+        cls.held.clear()
+
+
+class Runner:
+    def __init__(self):
+        self.graphs = {}
+        self.lock = asyncio.Lock()
+
+    def capture(self, n):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            Scratch.held[n] = torch.ones(n, device="cuda")
+        self.graphs[n] = graph
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (
+            "torch.cuda.empty_cache()\nasync with self.lock:\n    Scratch.drop()",
+            "between the graphs' death and the erasure",
+        ),
+        ("async with self.lock:\n    torch.cuda.empty_cache()\nScratch.drop()", "may not wait for it"),
+        ("with contextlib.suppress(OSError):\n    torch.cuda.empty_cache()\nScratch.drop()", "hides errors"),
+        ("torch.cuda.empty_cache()\nawait self.drained()\nScratch.drop()", "awaits `self.drained`"),
+    ],
+)
+def test_a_late_release_and_who_runs_meanwhile(body: str, said: str) -> None:
+    text = method(SCRATCH_LATE, "async def close(self):\n    self.graphs.clear()\n" + textwrap.indent(body, "    "))
+    made = only("pool-order", text)
+    assert made is not None
+    assert made.applicability is Applicability.UNSAFE
+    assert any(said in condition for condition in made.conditions)
 
 
 SCRATCH = """

@@ -30,6 +30,14 @@ class Buffers:
     def forget(self, name):
         self.held.pop(name, None)
 
+    def forget_some(self, *names):
+        for name in names:
+            self.held.pop(name, None)
+
+    def forget_like(self, prefix):
+        for name in [name for name in self.held if name.startswith(prefix)]:
+            del self.held[name]
+
     def forget_all(self):
         self.held.clear()
 
@@ -105,6 +113,9 @@ def test_nobody_else_names_it(end: str) -> None:
     [
         'BUFFERS.forget("rows")',
         'BUFFERS.forget(name="rows")',
+        'BUFFERS.forget_some("rows", "columns")',
+        'BUFFERS.forget_like("rows")',
+        'for name in ("rows", "columns"): BUFFERS.forget(name)',
         'BUFFERS.held.pop("rows", None)',
         'del BUFFERS.held["rows"]',
         'if BUFFERS.has("rows"): print(self)',
@@ -116,6 +127,17 @@ def test_a_release_or_a_look_under_the_old_name(end: str) -> None:
     assert fix is not None
     assert fix.applicability is Applicability.UNSAFE
     assert "layer.py:17 has to name it alike" in fix.conditions[0]
+
+
+def test_a_name_of_the_class() -> None:
+    text = (
+        LAYER.format(end="BUFFERS.forget(Layer.NAME)")
+        .replace('"rows"', "self.NAME")
+        .replace("ROWS = 64", 'ROWS, NAME = 64, "r"')
+    )
+    fix = made(buffers=BUFFERS, layer=text)
+    assert fix is not None
+    assert "layer.py:17" in fix.conditions[0]
 
 
 def test_another_module_names_it() -> None:

@@ -88,7 +88,7 @@ def _in_one_block(tree: Tree, release: Unit, death: Unit, conditions: list[str])
         for deed in deeds(tree, first, known=[release])
         if first is not death
     ] + [f"{deed}: it may not need the memory to be gone" for deed in deeds(tree, last, known=[death])]
-    if not any(done(*between)):
+    if not any(done(tree, *between)):
         chosen = with_supply(last, [first, *between])
         if chosen is not None and first not in chosen:
             passed = [unit for unit in (first, *between) if unit not in chosen]
@@ -103,7 +103,7 @@ def _in_one_block(tree: Tree, release: Unit, death: Unit, conditions: list[str])
     conditions += around
     conditions += [
         f"row {tree.source.row(tree.spans[deed.node].start)} {deed.text}: it may neither need the memory to be gone nor make it anew"
-        for deed in done(*between)
+        for deed in done(tree, *between)
         if not deed.waits
     ]
     rewrite = Rewrite(tree)
@@ -139,7 +139,7 @@ def _across_finally(tree: Tree, release: Unit, death: Unit) -> tuple[Edit, ...]:
     one, other = uses(*body), uses(*final)
     if one.exits or one.suspends or other.exits or other.suspends or clash(one, other) is not None:
         return ()
-    if any(done(*body, known=[release])) or any(done(*final, known=[death])):
+    if any(done(tree, *body, known=[release])) or any(done(tree, *final, known=[death])):
         return ()  # what else they do would change places too
     rewrite = Rewrite(tree)
     rewrite.move_before(final, body[0])

@@ -167,8 +167,9 @@ def _doubts(finding: Finding, modules: Modules, tree: Tree, target: Unit, releas
 
 def _counts(tree: Tree) -> Iterator[str]:
     for node in tree.spans:
-        if isinstance(node, cst.AugAssign):
-            yield f"row {tree.source.row(tree.spans[node].start)} counts"
+        if isinstance(node, cst.AugAssign | cst.Raise | cst.Assert):
+            does = "counts" if isinstance(node, cst.AugAssign) else "can fail"
+            yield f"row {tree.source.row(tree.spans[node].start)} {does}"
 
 
 def _guarded(modules: Modules, release: str) -> Iterator[tuple[str, str]]:
@@ -278,10 +279,12 @@ def _move(
                 return ()
     known = [*known, *(outer for outer in tree.ancestors(target) if isinstance(outer, cst.With))]
     conditions += _trusted(tree, late, dict.fromkeys(passed), known, conditions)
-    if any(done(*order)):
-        conditions += [
-            f"{each}: the release now runs in there, and may not wait for it" for each in _entered(tree, late, target)
-        ]
+    for deed in done(tree, *order):
+        if deed.suspends:
+            row = tree.source.row(tree.spans[deed.node].start)
+            conditions.append(f"row {row} {deed.text}: now that is between the graphs' death and the erasure")
+    if any(done(tree, *order)):
+        conditions += _entered(tree, late, target)
     rewrite = Rewrite(tree)
     rewrite.move_before(order, target)
     return rewrite.edits()
@@ -311,7 +314,12 @@ def _entered(tree: Tree, late: Sequence[Unit], target: Unit) -> Iterator[str]:
     """What must hold of the blocks that a release comes to stand in."""
     for outer in tree.ancestors(target):
         if isinstance(outer, cst.With) and outer not in _around(tree, late):
-            yield from (f"row {tree.source.row(tree.spans[outer].start)} {each}" for each in entered(outer))
+            row = tree.source.row(tree.spans[outer].start)
+            yield from (
+                f"row {row} {each}: the release now runs in there, and may not wait for it" for each in entered(outer)
+            )
+            if any(read.endswith("suppress") for item in outer.items for read in uses(item.item).reads):
+                yield f"row {row} hides errors, from now on those of the release, too"
 
 
 def _is_plain(finding: Finding, modules: Modules, tree: Tree, erase: Unit, late: Sequence[Unit]) -> bool:
@@ -320,8 +328,13 @@ def _is_plain(finding: Finding, modules: Modules, tree: Tree, erase: Unit, late:
     inner = [step for step in finding.trace if step.effect == "erase"][-1]
     if not isinstance(call, cst.Call) or (inner.path == finding.path and tree.statement(inner.span) is erase):
         return isinstance(erase, cst.With)
-    holder = modules[inner.path].tree().enclosing(inner.span, cst.FunctionDef)
-    if holder is None or holder.name.value != (dotted(call.func) or "").rpartition(".")[2] or any(done(holder.body)):
+    there = modules[inner.path].tree()
+    holder = there.enclosing(inner.span, cst.FunctionDef)
+    if (
+        holder is None
+        or holder.name.value != (dotted(call.func) or "").rpartition(".")[2]
+        or any(done(there, holder.body))
+    ):
         return False
     used = uses(holder.body)
     named = {place.rpartition(".")[2] for place in used.reads | used.binds}

@@ -5,7 +5,7 @@ A rewrite that gives the buffer another name has to know them: under the old nam
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from graphlint import flow
 from graphlint.flow import Expr
@@ -25,12 +25,12 @@ def namings(asked: Requests, request: Request) -> list[tuple[str, Span]]:
     for entry, key, span in _keyed(asked, request):
         if entry.name in (request.registry.function, request.function):
             continue
-        if isinstance(key, flow.Name) and any(param.name == key.id for param in entry.facts.params):
-            accessors.setdefault(entry.name)
-            if request.called is None:
-                found.setdefault((entry.name, span))
-        elif request.called is None or _is_same(asked, request, entry, key):
+        if request.called is None or _is_same(asked, request, entry, key):
             found.setdefault((entry.name, span))
+    slot = request.registry.slot
+    for entry in asked.behaviors.functions_with(slot[1]) if slot is not None and request.called is not None else ():
+        if entry.facts.params[entry.owner is not None :]:  # it may be given a name
+            accessors.setdefault(entry.name)
     if request.called is not None:
         found |= dict.fromkeys(_called(asked, request, [name for name in accessors if name != request.function]))
     return list(found)[:_MOST_PLACES]
@@ -55,18 +55,24 @@ def _keyed(asked: Requests, request: Request) -> Iterator[tuple[FunctionEntry, E
                 yield entry, key, expr.span
 
 
-def _called(asked: Requests, request: Request, accessors: list[str]) -> Iterator[tuple[str, Span]]:
-    """Calls of functions that take a name, with the name of a request."""
+def _called(asked: Requests, request: Request, accessors: Collection[str]) -> Iterator[tuple[str, Span]]:
+    """Calls of functions that work with the store, with the name of a request, or beside that name."""
+    here = request.function, request.span
     for accessor in accessors:
-        entry = asked.project.functions.get(accessor)
-        for caller in asked.behaviors.functions_with(entry.facts.name) if entry is not None else ():
-            for call in caller.calls:
-                if entry is None or flow.last_name(call.callee) != entry.facts.name:
+        word = asked.project.functions[accessor].facts.name if accessor in asked.project.functions else ""
+        for caller in asked.behaviors.functions_with(word) if word else ():
+            calls = [call for call in caller.calls if flow.last_name(call.callee) == word]
+            calls = [call for call in calls if (caller.name, call.span) != here]
+            if not calls:
+                continue
+            for expr in flow.expressions(caller.lowered.flow):
+                if caller.name == request.function and request.span.contains(expr.span):
                     continue
-                if (caller.name, call.span) == (request.function, request.span):
-                    continue
-                if any(_is_same(asked, request, caller, each) for each in (*call.args, *(v for _, v in call.keywords))):
-                    yield caller.name, call.span
+                if isinstance(expr, flow.Lit | flow.Name | flow.Attr | flow.Text) and _is_same(
+                    asked, request, caller, expr
+                ):
+                    call = next((call for call in calls if call.span.contains(expr.span)), None)
+                    yield caller.name, call.span if call is not None else expr.span
 
 
 def _is_same(asked: Requests, request: Request, entry: FunctionEntry, key: Expr) -> bool:
@@ -77,6 +83,9 @@ def _is_same(asked: Requests, request: Request, entry: FunctionEntry, key: Expr)
     if isinstance(name, flow.Lit):
         return isinstance(key, flow.Lit) and key.value == name.value
     here = asked.project.functions[request.function]
+    word = flow.last_name(name)
+    if word.isupper():
+        return flow.last_name(key) == word
     if entry.module is not here.module or (entry.owner != here.owner and entry.name != here.name):
         return False
     source = here.module.source

@@ -75,10 +75,7 @@ def _is_made_before(analysis: Analysis, slot: Slot) -> bool:
 
 def _asks_for_itself(store: Store) -> bool:
     """Whether a store happens only where its place holds nothing, so that a run knows when it does not happen."""
-    return any(
-        isinstance(guard, tuple) and guard[0] == "atom" and guard[2] in store.event.places
-        for guard in store.event.guards
-    )
+    return any(guard[0] == "atom" and guard[2] in store.event.places for guard in store.event.guards)
 
 
 def _leads_to(analysis: Analysis, call: b.Calls, functions: Collection[str]) -> bool:

@@ -7,6 +7,7 @@ statement with such code rests on what the code does elsewhere. All answers err 
 from __future__ import annotations
 
 import builtins
+import re
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
@@ -65,6 +66,8 @@ _OF_CONTAINERS = frozenset(
     )
 )
 _OF_LOGGERS = frozenset({"critical", "debug", "error", "exception", "info", "log", "warning"})
+_PROPERTY = re.compile(r"@(?:\w+\.)?(?:cached_)?property\s+def (\w+)\(")
+_SUSPENDS = "lets others run in between"
 _PASSIVE_CONTEXTS = frozenset(
     {"annotate", "device", "inference_mode", "no_grad", "nullcontext", "record_function", "stream", "suppress"}
 )
@@ -78,24 +81,28 @@ class Deed(NamedTuple):
     """As a predicate: `calls x`, `waits for x`."""
     waits: bool
     """It does nothing but wait for the device, for a thread or for other ranks."""
+    suspends: bool
+    """Others run meanwhile, of the same thread."""
 
 
 def deeds(tree: Tree, *nodes: cst.CSTNode, known: Collection[cst.CSTNode] = ()) -> Iterator[str]:
     """What `done` finds, each as a sentence that begins with its row."""
-    for deed in done(*nodes, known=known):
+    for deed in done(tree, *nodes, known=known):
         yield f"row {tree.source.row(tree.spans[deed.node].start)} {deed.text}"
 
 
-def done(*nodes: cst.CSTNode, known: Collection[cst.CSTNode] = ()) -> Iterator[Deed]:
+def done(tree: Tree, *nodes: cst.CSTNode, known: Collection[cst.CSTNode] = ()) -> Iterator[Deed]:
     """What these nodes do, functions that they define not included.
 
     Args:
+        tree: that holds the nodes; what its file defines as a property is known to be none of a plain attribute.
         nodes: to look through.
         known: statements whose calls are known, or of a compound one what it enters; that they let others run, they do
             all the same.
     """
+    properties = frozenset(_PROPERTY.findall(tree.whole))
     for node in nodes:
-        visitor = _Visitor(known)
+        visitor = _Visitor(known, properties)
         node.visit(visitor)
         yield from visitor.found
 
@@ -103,15 +110,16 @@ def done(*nodes: cst.CSTNode, known: Collection[cst.CSTNode] = ()) -> Iterator[D
 def entered(block: cst.With) -> Iterator[str]:
     """What entering a block may have to wait for, each as a predicate."""
     if block.asynchronous is not None:
-        yield "lets others run in between"
+        yield _SUSPENDS
     for item in block.items:
         if not _is_passive(item.item):
             yield f"enters `{_name(item.item)}`, which may wait"
 
 
 class _Visitor(cst.CSTVisitor):
-    def __init__(self, known: Collection[cst.CSTNode]) -> None:
+    def __init__(self, known: Collection[cst.CSTNode], properties: Collection[str]) -> None:
         super().__init__()
+        self._properties = properties
         self.found: list[Deed] = []
         self._known = known
         self._inside = 0
@@ -125,19 +133,23 @@ class _Visitor(cst.CSTVisitor):
                 return False
             case cst.Await(expression=cst.Call() as call):
                 is_wait = _last(call) in _WAITS
-                self._note(node, f"awaits `{_name(call)}`, where others run", waits=is_wait)
+                self._note(node, f"awaits `{_name(call)}`, where others run", waits=is_wait, suspends=True)
                 for argument in call.args:
                     argument.visit(self)
                 return False
             case cst.Await() | cst.Yield():
-                self._note(node, "lets others run in between")
+                self._note(node, _SUSPENDS, suspends=True)
             case cst.For(asynchronous=cst.Asynchronous()) | cst.CompFor(asynchronous=cst.Asynchronous()):
-                self._note(node, "lets others run in between")
+                self._note(node, _SUSPENDS, suspends=True)
             case cst.With() if node not in self._known:
                 for text in entered(node):
-                    self._note(node, text)
+                    self._note(node, text, suspends=text == _SUSPENDS)
             case cst.While():
                 self._note(node, "loops until something has happened", waits=True)
+            case cst.Raise():
+                return False
+            case cst.Attribute(attr=cst.Name(value=name)) if name in self._properties and not self._inside:
+                self._note(node, f"calls `{_name(node)}`")
             case cst.Call() if not self._inside and not _is_known(node):
                 is_wait = _last(node) in _WAITS
                 self._note(node, f"{'waits for' if is_wait else 'calls'} `{_name(node)}`", waits=is_wait)
@@ -147,8 +159,8 @@ class _Visitor(cst.CSTVisitor):
         """Count known statements down again."""
         self._inside -= original_node in self._known and not isinstance(original_node, cst.BaseCompoundStatement)
 
-    def _note(self, node: cst.CSTNode, text: str, *, waits: bool = False) -> None:
-        self.found.append(Deed(node, text, waits))
+    def _note(self, node: cst.CSTNode, text: str, *, waits: bool = False, suspends: bool = False) -> None:
+        self.found.append(Deed(node, text, waits, suspends))
 
 
 def _is_known(call: cst.Call) -> bool:
