@@ -180,8 +180,8 @@ def _last_reset(analysis: Analysis, owner: str) -> Span | None:
     """The statement, in one method of a class, that resets the last of its graphs."""
     methods = set(analysis.project.classes[owner].methods.values()) if owner in analysis.project.classes else set()
     found: dict[str, Span] = {}
-    for root in analysis.roots():
-        for site in analysis.sites(root) if root.function in methods else ():
+    for root in (each for method in methods for each in analysis.roots_of(method)):
+        for site in analysis.sites(root):
             node = site.event.node
             if site.effect is Effect.GRAPH_DEATH and isinstance(node, b.Happens) and len(site.event.stack) == 1:
                 loop = site.event.loops[0].span if site.event.loops else node.span

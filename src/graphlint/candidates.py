@@ -86,11 +86,22 @@ class Mates:
     def __init__(self, project: Project) -> None:
         self._project = project
         self._by_owner: dict[str, list[FunctionEntry]] = {}
-        self._by_module: dict[str, list[FunctionEntry]] = {}
+        self._known: dict[str, dict[str, list[FunctionEntry]]] = {}
+        """By module or owner, and by the word that names them there."""
+        self._given: set[tuple[str, str]] = set()
+        """Places and words whose functions were named before."""
+        self._lives: dict[str, list[FunctionEntry]] = {}
+        """What is part of the life of a class's objects."""
         for entry in project.functions.values():
             if entry.facts.qualname != MODULE:
-                self._by_owner.setdefault(entry.owner or f"mod:{entry.module.name}", []).append(entry)
-                self._by_module.setdefault(entry.module.name, []).append(entry)
+                owner, module = entry.owner or f"mod:{entry.module.name}", f"in:{entry.module.name}"
+                self._by_owner.setdefault(owner, []).append(entry)
+                word = entry.facts.name
+                if entry.owner is not None and word in _LIFETIME:
+                    word = entry.owner.rpartition(".")[2]
+                    self._lives.setdefault(entry.owner, []).append(entry)
+                for place in (owner, module):
+                    self._known.setdefault(place, {}).setdefault(word, []).append(entry)
         self._below: dict[str, list[str]] = {}
         for name in project.classes:
             for each in project.mro(name):
@@ -106,38 +117,41 @@ class Mates:
             yield from (entry.name for entry in self._by_owner.get(each, ()) if name in entry.facts.words)
 
     def named(self, name: str, *, far: bool) -> set[str]:
-        """What a function names in its module, with lifetimes of objects.
+        """What a function names in its module, with lifetimes of objects, but for what was given for another one.
 
         Args:
             name: of the function.
-            far: whether to go on to what those name in their classes, and so on.
+            far: whether to go on to what those name in their classes, and so on; all of it is given then.
         """
         found: set[str] = set()
-        entry = self._project.functions[name]
-        waiting = [*self._near(entry), *self._by_module[entry.module.name]]
-        namer = entry
+        given: set[tuple[str, str]] = set() if far else self._given
+        namer = self._project.functions[name]
+        waiting = [*self._near(namer, given), *self._named_in(f"in:{namer.module.name}", namer, given)]
         following: list[FunctionEntry] = []
         while True:
             for mate in waiting:
-                if mate.name not in found and _names(namer, mate):
+                if mate.name not in found:
                     found.add(mate.name)
                     following.append(mate)
             if not far or not following:
                 return found
             namer = following.pop()
-            waiting = list(self._near(namer))
+            waiting = list(self._near(namer, given))
 
-    def _near(self, entry: FunctionEntry) -> Iterator[FunctionEntry]:
-        for owner in self._project.mro(entry.owner) if entry.owner is not None else ():
-            yield from self._by_owner.get(owner, ())
-        yield from self._by_owner.get(f"mod:{entry.module.name}", ())
+    def _near(self, entry: FunctionEntry, given: set[tuple[str, str]]) -> Iterator[FunctionEntry]:
+        """What a function names in its class and among the functions of its module, with the life of its own object."""
+        if entry.owner is not None:
+            yield from self._lives.get(entry.owner, ())
+            for owner in self._project.mro(entry.owner):
+                yield from self._named_in(owner, entry, given)
+        yield from self._named_in(f"mod:{entry.module.name}", entry, given)
 
-
-def _names(entry: FunctionEntry, mate: FunctionEntry) -> bool:
-    """Whether a function names another, or makes objects of its class where that is part of their lives."""
-    if mate.owner is not None and mate.facts.name in _LIFETIME:
-        return mate.owner == entry.owner or mate.owner.rpartition(".")[2] in entry.facts.words
-    return mate.facts.name in entry.facts.words
+    def _named_in(self, place: str, entry: FunctionEntry, given: set[tuple[str, str]]) -> Iterator[FunctionEntry]:
+        known, said = self._known.get(place, {}), entry.facts.words
+        for word in [each for each in known if each in said] if len(known) < len(said) else said:
+            if word in known and (place, word) not in given:
+                given.add((place, word))
+                yield from known[word]
 
 
 def binders(behaviors: Iterable[Behavior], known: Behaviors, is_declared: Callable[[Slot], bool]) -> Iterator[str]:
@@ -149,26 +163,49 @@ def binders(behaviors: Iterable[Behavior], known: Behaviors, is_declared: Callab
                 yield from (function.name for function, _, _ in known.field_bindings(holder).get(name, ()))
 
 
-def callers(behaviors: Behaviors, name: str) -> Iterator[str]:
-    """Functions that may call a function, by its name; for a name that says little its class or module is mentioned too."""
-    project = behaviors.project
-    entry = project.functions[name]
-    owner = entry.facts.owner.rpartition(".")[2] if entry.facts.owner else None
-    word = entry.facts.name
-    mention = owner or entry.module.name.rpartition(".")[2]
-    if word in ("__init__", "__post_init__", "__enter__", "__exit__", "__aenter__", "__aexit__") and owner:
-        word = owner
-        mention = owner
-    elif word.startswith("__") and owner:
-        yield from _users(project, behaviors, owner)
-        return
-    elif word.startswith("__") or ".<locals>." in name:
-        return
-    telling = "_" in word.strip("_") and word not in COMMON_METHODS
-    for caller in behaviors.functions_with(word):
-        module = project.functions[f"{caller.module.name}.{MODULE}"]
-        if caller.facts.qualname != MODULE and (telling or mention in module.facts.words):
-            yield caller.name
+class Callers:
+    """The functions that may call others, by their names."""
+
+    def __init__(self, behaviors: Behaviors) -> None:
+        self._behaviors = behaviors
+        self._by_word: dict[str, dict[str, list[str]]] = {}
+        self._given: set[tuple[str, str]] = set()
+        """Words and modules whose functions were given before."""
+
+    def of(self, name: str) -> Iterator[str]:
+        """Those of a function, but for what was given for another one.
+
+        For a name that says little its class or module is mentioned too.
+        """
+        project = self._behaviors.project
+        entry = project.functions[name]
+        owner = entry.facts.owner.rpartition(".")[2] if entry.facts.owner else None
+        word = entry.facts.name
+        mention = owner or entry.module.name.rpartition(".")[2]
+        if word in ("__init__", "__post_init__", "__enter__", "__exit__", "__aenter__", "__aexit__") and owner:
+            word = owner
+            mention = owner
+        elif word.startswith("__") and owner:
+            yield from _users(project, self._behaviors, owner)
+            return
+        elif word.startswith("__") or ".<locals>." in name:
+            return
+        telling = "_" in word.strip("_") and word not in COMMON_METHODS
+        for module, names in self._with(word).items():
+            if (word, module) in self._given:
+                continue
+            if telling or mention in project.functions[f"{module}.{MODULE}"].facts.words:
+                self._given.add((word, module))
+                yield from names
+
+    def _with(self, word: str) -> dict[str, list[str]]:
+        """The functions whose text has a word, by module."""
+        if word not in self._by_word:
+            found = self._by_word[word] = {}
+            for each in self._behaviors.functions_with(word):
+                if each.facts.qualname != MODULE:
+                    found.setdefault(each.module.name, []).append(each.name)
+        return self._by_word[word]
 
 
 def _users(project: Project, behaviors: Behaviors, owner: str) -> Iterator[str]:

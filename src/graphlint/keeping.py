@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from graphlint import behavior as b
 from graphlint.behavior import Behavior
 from graphlint.execution import Config, Event, visit
+from graphlint.project import Module
 from graphlint.source import Span
 from graphlint.summaries import Analysis
 from graphlint.values import ELEMENT, MEMO, Origin, Place, Test
@@ -175,6 +176,14 @@ def related(one: Place, other: Place) -> bool:
 def own_test(analysis: Analysis, function: str) -> str | None:
     """A function that another one's module has, and that says, without arguments, whether the stream is captured."""
     module = analysis.project.functions[function].module
+    key = "own test", module.name
+    if key not in analysis.known:
+        analysis.known[key] = _own_test(analysis, module)
+    found: str | None = analysis.known[key]
+    return found
+
+
+def _own_test(analysis: Analysis, module: Module) -> str | None:
     for symbol in module.scope.values():
         target = analysis.project.resolve(symbol.name) if symbol.kind == "import" else symbol
         built = analysis.behaviors.built(target.name) if target.kind == "function" else None

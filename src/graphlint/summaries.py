@@ -509,6 +509,17 @@ class Analysis:
             if ("|" not in key or each.is_later) and not key.endswith(MODULE):
                 yield each
 
+    def roots_of(self, function: str) -> Sequence[Behavior]:
+        """Those of one function."""
+        return self._roots_by_function.get(function, ())
+
+    @cached_property
+    def _roots_by_function(self) -> Mapping[str, Sequence[Behavior]]:
+        found: dict[str, list[Behavior]] = {}
+        for each in self.roots():
+            found.setdefault(each.function, []).append(each)
+        return found
+
     def sliced(self, effects: frozenset[Effect]) -> Slice:
         """The behaviors that lead to some effects, and what decides whether they do."""
         known = self._slices.get(effects)
@@ -865,7 +876,7 @@ def analyse(project: Project, vocabulary: Vocabulary) -> Analysis:
     telling = first.speaking | first.keeping
     waiting = set(telling)
     behaviors.candidates = set()
-    mates = candidates.Mates(project)
+    mates, callers = candidates.Mates(project), candidates.Callers(behaviors)
     asked: set[str] = set()
     followed: set[Slot] = set()
     while True:
@@ -880,7 +891,7 @@ def analyse(project: Project, vocabulary: Vocabulary) -> Analysis:
         leading = [each for each in map(behaviors.built, sorted(analysis.leading(first.keeping))) if each is not None]
         new = {each.function for each in leading} - asked
         held = {slot for slot in list(behaviors.slots) if slot not in followed and analysis.holds(slot) & _MATTERS}
-        waiting = {caller for name in sorted(new) for caller in candidates.callers(behaviors, name)}
+        waiting = {caller for name in sorted(new) for caller in callers.of(name)}
         waiting |= {name for slot in sorted(held) for name in mates.mentioning(slot)}
         for each in leading:
             if each.function in new & telling:
