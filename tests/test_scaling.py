@@ -80,3 +80,13 @@ def deeds(folder: Path, text: str, count: int) -> int:
 def test_the_work_grows_with_the_code(tmp_path: Path, kind: str) -> None:
     few, many = (deeds(tmp_path / str(count), MANY[kind], count) for count in (400, 1200))
     assert many < 4 * few
+
+
+def test_calls_that_are_deeper_than_the_stack_end_no_run(tmp_path: Path) -> None:
+    chain = "".join(f"def f{number}(n):\n    return f{number + 1}(n)\n\n\n" for number in range(600))
+    released = "def stop(runner):\n    runner.release()\n    runner.release()\n"
+    (tmp_path / "code.py").write_text(
+        f"{RUNNER}{chain}def f600(n):\n    return torch.empty(n)\n\n\nRUNNER = Runner()\nRUNNER.capture(f0)\n\n\n{released}"
+    )
+    report = check.check([str(tmp_path)], Settings(root=str(tmp_path)), registry.rules())
+    assert {finding.rule for finding in report.findings} <= {"duplicate-release"}

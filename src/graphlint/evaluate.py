@@ -80,8 +80,11 @@ class Behaviors(Knowledge):
         if key not in self._built:
             self._built[key] = None
             entry = self.project.functions[name]
-            frame = Evaluation(self, entry, types or {}, emitting=True)
-            self._built[key] = frame.behavior(key)
+            try:
+                self._built[key] = Evaluation(self, entry, types or {}, emitting=True).behavior(key)
+            except RecursionError:  # of hundreds of functions that call one another the innermost are left out
+                del self._built[key]
+                return None
         return self._built[key]
 
     def _is_candidate(self, name: str) -> bool:
