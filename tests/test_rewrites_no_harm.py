@@ -118,6 +118,11 @@ def test_memory_goes_behind_what_waits(statement: str) -> None:
     assert lines(text) == [*statement.split("\n"), "self.steps.release()", "self.cache.free()"]
 
 
+def test_a_flag_that_others_may_wait_for_stays_in_front() -> None:
+    text = fixed("manager-order", between("self.closed = True"))
+    assert lines(text) == ["self.closed = True", "self.steps.release()", "self.cache.free()"]
+
+
 def test_memory_goes_behind_a_wait_of_a_coroutine() -> None:
     text = fixed("manager-order", between("await asyncio.sleep(0)", is_async=True))
     assert lines(text) == ["await asyncio.sleep(0)", "self.steps.release()", "self.cache.free()"]
@@ -285,6 +290,10 @@ def test_a_late_release_moves_over_what_does_nothing(statements: Sequence[str]) 
         (
             ("one = two = list(self.outs.values())", "torch.cuda.empty_cache()", "print(two)", "self.outs.clear()"),
             "uses two",
+        ),
+        (
+            ("outs = dict(self.outs)", "torch.cuda.empty_cache()", "self.outs.clear()", "return outs"),
+            "its memory stays",
         ),
         (("torch.cuda.empty_cache()", "self.report()", "self.outs.clear()"), "calls `self.report`"),
         (("torch.cuda.empty_cache()", "torch.cuda.synchronize()", "self.outs.clear()"), "waits for `torch.cuda.sync"),

@@ -53,6 +53,49 @@ def find(method: str = "", before: str = "", after: str = "") -> Sequence[Findin
 
 PARTIAL = [
     """
+    def keep_only(self, n):
+        kept = self.graphs.pop(n)
+        for graph in self.graphs.values():
+            graph.reset()
+        self.graphs = {n: kept}
+    """,
+    """
+    def drop_some(self, cold):
+        for n in list(self.graphs):
+            if n in cold:
+                self.graphs.pop(n).reset()
+    """,
+    """
+    def drop_others(self, kept):
+        for n in list(self.graphs):
+            if n not in kept:
+                self.graphs.pop(n).reset()
+    """,
+    """
+    def drop_empty(self):
+        for n in [n for n, graph in self.graphs.items() if graph is None]:
+            del self.graphs[n]
+    """,
+    """
+    def drop_half(self):
+        for i, n in enumerate(list(self.graphs)):
+            if i % 2:
+                self.graphs.pop(n).reset()
+    """,
+    """
+    def drop_except(self, kept):
+        for n in list(self.graphs):
+            if n == kept:
+                continue
+            self.graphs.pop(n).reset()
+    """,
+    """
+    def capture_again(self):
+        for n in list(self.graphs):
+            self.graphs[n].reset()
+            self.capture(n)
+    """,
+    """
     def drop(self, n):
         graph = self.graphs.pop(n, None)
         if graph is not None:
@@ -149,6 +192,29 @@ PARTIAL = [
 ]
 
 WHOLE = [
+    """
+    def clear(self):
+        first = self.graphs.pop(1)
+        first.reset()
+        for graph in self.graphs.values():
+            graph.reset()
+        self.graphs = {}
+    """,
+    """
+    def clear(self):
+        for n in list(self.graphs):
+            if self.graphs[n] is None:
+                continue
+            self.graphs[n].reset()
+    """,
+    """
+    def clear(self):
+        for n in self.sizes + list(self.graphs):
+            pass
+        for n in list(self.graphs):
+            if n in self.graphs:
+                self.graphs.pop(n).reset()
+    """,
     """
     def clear(self):
         for graph in self.graphs.values():

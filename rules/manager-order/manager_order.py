@@ -88,6 +88,14 @@ def _in_one_block(tree: Tree, release: Unit, death: Unit, conditions: list[str])
         for deed in deeds(tree, first, known=[release])
         if first is not death
     ] + [f"{deed}: it may not need the memory to be gone" for deed in deeds(tree, last, known=[death])]
+    tells = any("." in place for place in uses(*between).binds)  # a flag, which others may wait for
+    if tells and not any(done(tree, *between)):
+        rest, trusted = [*between, last], list[str]()
+        if _may_overtake(tree, rest, [first], trusted) and not trusted:
+            conditions += around
+            rewrite = Rewrite(tree)
+            rewrite.move_before(rest, first)
+            return rewrite.edits()
     if not any(done(tree, *between)):
         chosen = with_supply(last, [first, *between])
         if chosen is not None and first not in chosen:

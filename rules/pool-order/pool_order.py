@@ -14,7 +14,7 @@ happen. Its values:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import libcst as cst
 
@@ -307,7 +307,22 @@ def _trusted(
                 f"row {row} uses {', '.join(meant)}, which may be what is released, and now does so afterwards"
             )
         found += [f"{deed}: it may not need what is released" for deed in deeds(tree, unit, known=known)]
+    found += _holding(tree, function, late, others)
     return list(dict.fromkeys(found))
+
+
+def _holding(tree: Tree, function: cst.CSTNode, late: Sequence[Unit], others: Collection[str]) -> Iterator[str]:
+    """Variables that still hold the memory once it is released: somebody uses them afterwards."""
+    last = max(tree.spans[unit].end for unit in late)
+    for node in tree.spans:
+        if (
+            isinstance(node, cst.BaseSmallStatement)
+            and tree.spans[node].start >= last
+            and tree.function(node) is function
+        ):
+            for name in sorted(name for name in others if "." not in name and mentions(uses(node), name)):
+                row = tree.source.row(tree.spans[node].start)
+                yield f"row {row} uses {name}, which may be what is released: then its memory stays where it is"
 
 
 def _entered(tree: Tree, late: Sequence[Unit], target: Unit) -> Iterator[str]:

@@ -24,7 +24,7 @@ from graphlint.effects import Effect
 from graphlint.execution import Config, Event, Execution, ExhaustedError, Frame, atoms
 from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
 from graphlint.learned import NOTHING_LEARNED
-from graphlint.portions import MAYBE, SOME, portion
+from graphlint.portions import MAYBE, SOME, is_kept, portion
 from graphlint.readers import is_drop, owners
 from graphlint.rule import Rule
 from graphlint.source import Span
@@ -42,6 +42,8 @@ _MOST_STEPS = 24_000
 _MOST_CONFIGURATIONS = 64
 _USES = frozenset((Effect.CAPTURE, Effect.GRAPH_DEATH, Effect.POOL_RETIRE))
 _SHARED = ("class:", "mod:")
+_KEPT: Place = ("<kept>",)
+"""Stands for whatever keeps a graph that was taken out of its table."""
 
 
 class _State(NamedTuple):
@@ -326,6 +328,8 @@ class _Runs:
         if effect is Effect.GRAPH_DEATH and state.live:
             dying = [_holder(place) for place in event.places if self.portion(event, place) != SOME]
             live = frozenset(each for each in state.live if not any(each[: len(dead)] == dead for dead in dying))
+            if not dying and is_kept(self.analysis, event):
+                live |= {_KEPT}
             if live == state.live:
                 return state
             return _State(state.name if live else self.automaton.step(state.name, effect.value), live)

@@ -7,6 +7,7 @@ as there is something in it, or over some keys of it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import pairwise
 
 from graphlint import behavior as b
@@ -72,13 +73,13 @@ def _rounds(analysis: Analysis, frame: Frame, tables: set[str], own: set[str]) -
                 yield _until(statement, tables)
             elif statement.iterable.span.contains(frame.span):
                 continue
-            elif _is_cut(statement, frame) or _captures(analysis, statement, frame):
+            elif _is_cut(statement, frame, tables) or _captures(analysis, statement, frame):
                 yield SOME
             else:
                 yield _over(statement.iterable, statement.target, frame, given, tables, function.calls)
     for expr in flow.expressions(body):
         if isinstance(expr, flow.Each) and expr.element.span.contains(frame.span):
-            if all(map(_asks_what_there_is, expr.tests)):
+            if all(_asks_what_there_is(each, tables) for each in expr.tests):
                 yield _over(expr.iterable, expr.target, frame, given, tables, function.calls)
 
 
@@ -97,7 +98,7 @@ def _until(loop: flow.Star, tables: set[str]) -> int:
     return SOME
 
 
-def _is_cut(loop: flow.Star, frame: Frame) -> bool:
+def _is_cut(loop: flow.Star, frame: Frame, tables: AbstractSet[str]) -> bool:
     """Whether rounds end early, or leave out some items by what these are."""
     varying = set(names_in(loop.target)) if loop.target is not None else set()
     varying |= {name for name, _, _ in given_locally(loop.body)}
@@ -105,7 +106,7 @@ def _is_cut(loop: flow.Star, frame: Frame) -> bool:
         if isinstance(statement, flow.Exit) and statement.kind in ("break", "return"):
             return True
     return any(
-        not varying.isdisjoint(names_in(each.expr)) and not _asks_what_there_is(each.expr)
+        not varying.isdisjoint(names_in(each.expr)) and not _asks_what_there_is(each.expr, tables, truth=each.truth)
         for each in asked_around(loop.body, frame.span)
     )
 
@@ -118,17 +119,23 @@ def _captures(analysis: Analysis, loop: flow.Star, frame: Frame) -> bool:
     )
 
 
-def _asks_what_there_is(test: Expr) -> bool:
-    """Whether a test asks for no more than whether there is something at all."""
+def _asks_what_there_is(test: Expr, tables: AbstractSet[str], *, truth: bool = True) -> bool:
+    """Whether a test that comes out so says no more than that there is something at all, or that it is in the table."""
     match test:
-        case flow.Name() | flow.Op(op="is" | "is not" | "in" | "not in"):
-            return True
+        case flow.Name():
+            return truth
+        case flow.Op(op="is" | "==", operands=(_, flow.Lit(value=None))):
+            return not truth
+        case flow.Op(op="is not" | "!=", operands=(_, flow.Lit(value=None))):
+            return truth
+        case flow.Op(op="in" | "not in" as op, operands=(_, right)):
+            return (op == "in") is truth and not tables.isdisjoint(names_in(right))
         case flow.Op(op="not", operands=(inner,)):
-            return _asks_what_there_is(inner)
-        case flow.Op(op="and" | "or", operands=operands):
-            return all(map(_asks_what_there_is, operands))
+            return _asks_what_there_is(inner, tables, truth=not truth)
+        case flow.Op(op="and" | "or" as op, operands=operands):
+            return (op == "and") is truth and all(_asks_what_there_is(each, tables, truth=truth) for each in operands)
         case flow.Call(callee=flow.Name(id=name)):
-            return name in _ASKING
+            return truth and name in _ASKING
     return False
 
 
@@ -176,7 +183,7 @@ def _whole(expr: Expr, given: Mapping[str, Sequence[Expr]], tables: set[str], *,
         case flow.Op(op="or", operands=operands):
             return max(map(inner, operands))
         case flow.Each(iterable=iterable, tests=tests):
-            return inner(iterable) if all(map(_asks_what_there_is, tests)) else SOME
+            return inner(iterable) if all(_asks_what_there_is(each, tables) for each in tests) else SOME
         case flow.Choice(then=then, other=other):
             return max(inner(then), inner(other))
         case flow.Call() if is_item and depth and any(name.startswith("@") for name in tables):
@@ -188,3 +195,39 @@ def _whole(expr: Expr, given: Mapping[str, Sequence[Expr]], tables: set[str], *,
 
 def _mentions(value: Expr, name: str) -> bool:
     return name in names_in(value)
+
+
+def is_kept(analysis: Analysis, event: Event) -> bool:
+    """Whether an item that is taken out of a table lives on: put somewhere, passed on or handed out, and not reset."""
+    node = event.node
+    if not isinstance(node, b.Touches) or node.how != "pop":
+        return False
+    body = analysis.project.functions[event.stack[-1].function].lowered.flow
+    names: set[str] = set()
+    for statement in flow.statements(body):
+        if isinstance(statement, flow.Bind) and statement.value is not None and statement.span.contains(node.span):
+            if isinstance(statement.target, flow.Attr | flow.Item):
+                return True
+            names |= names_in(statement.target)
+        elif isinstance(statement, flow.Exit) and statement.kind == "return" and statement.span.contains(node.span):
+            return True
+    if not names:
+        return False
+    called = [call.callee.base for call in flow.calls(body) if isinstance(call.callee, flow.Attr)]
+    if any(flow.last_name(base) in names for base in called):
+        return False
+    for statement in flow.statements(body):
+        if isinstance(statement, flow.Seq) or statement.span.start < node.span.end:
+            continue
+        match statement:
+            case flow.Bind(target=flow.Attr() | flow.Item(), value=value) if value is not None:
+                given = [value]
+            case flow.Exit(kind="return"):
+                given = list(flow.operands(statement))
+            case flow.Eval(value=flow.Call(args=args)):
+                given = list(args)
+            case _:
+                continue
+        if any(names & names_in(each) for each in given):
+            return True
+    return False
