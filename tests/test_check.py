@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -129,10 +130,9 @@ def test_a_comment_silences_its_rule_alone() -> None:
 
 
 def test_a_file_that_is_too_large_to_be_read_whole_has_findings_without_a_fix(monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphlint import rules
     from graphlint.codemod import tree
 
-    monkeypatch.setattr(rules, "__path__", [str(Path(__file__).parent.parent / "rules")])
+    monkeypatch.setattr(import_module("graphlint.rules"), "__path__", [str(Path(__file__).parent.parent / "rules")])
     registry.rules.cache_clear()
     monkeypatch.setattr(tree, "_LARGEST", 400)
     make(

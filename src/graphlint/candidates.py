@@ -201,10 +201,11 @@ class Callers:
     def _with(self, word: str) -> dict[str, list[str]]:
         """The functions whose text has a word, by module."""
         if word not in self._by_word:
-            found = self._by_word[word] = {}
+            found: dict[str, list[str]] = {}
             for each in self._behaviors.functions_with(word):
                 if each.facts.qualname != MODULE:
                     found.setdefault(each.module.name, []).append(each.name)
+            self._by_word[word] = found
         return self._by_word[word]
 
 
