@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from graphlint import check, registry
+from graphlint import check, fixing, registry
 from graphlint.config import Settings
 from graphlint.edits import Applicability
 from graphlint.findings import Finding
@@ -398,3 +398,33 @@ class Steps:
 def test_objects_that_end_their_own_graphs(end: str, count: int) -> None:
     Path("m.py").write_text(DESTRUCTOR.format(end=end))
     assert len(check.check(["m.py"], Settings(), registry.select((RULE,))).findings) == count
+
+
+FLAGS = """
+    def clear(self, hard):
+        if {test}:
+            for graph in self.graphs.values():
+                graph.reset()
+            self.limit = 8
+        self.capture(1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "column"),
+    [
+        ("hard", 12),
+        ("len(self.graphs) > 8", 12),
+        ("self.limit > 8", 12),
+        ("self.graphs and hard", 12),
+        ("self.graphs", 8),
+        ("len(self.graphs) > 0", 8),
+        ("self.graphs is not None", 8),
+    ],
+)
+def test_a_handle_is_retired_where_the_graphs_die(test: str, column: int) -> None:
+    find(FLAGS.format(test=test))
+    outcome = fixing.fix(check.read(["m.py"], Settings(), {}), registry.select((RULE,)))
+    lines = outcome.changes["m.py"].after.decode().splitlines()
+    made = [line for line in lines if line.strip() == "self.pool = torch.cuda.graph_pool_handle()"][1]
+    assert len(made) - len(made.lstrip()) == column

@@ -150,17 +150,39 @@ def _bound_behind(tree: codemod.Tree, unit: codemod.Unit) -> frozenset[str]:
 
 
 def _behind_all(tree: codemod.Tree, death: codemod.Unit, function: codemod.cst.FunctionDef) -> codemod.Unit:
-    """The outermost loop or `if` of the function around a statement, with nothing but those in between."""
+    """The outermost loop around a statement, or `if` that only asks for what dies, with nothing but those in between."""
     last = death
     for block, unit in reversed(tree.path(death)):
         if tree.function(unit) is not function:
             break
-        if unit is not death and not isinstance(unit, codemod.Loop | codemod.cst.If):
-            break
+        if unit is not death and not isinstance(unit, codemod.Loop):
+            if not isinstance(unit, codemod.cst.If) or last not in codemod.units(unit.body):  # type: ignore[arg-type]
+                break
+            if not _asks_for(unit.test, last):
+                break
         last = unit
         if block is function.body:
             break
     return last
+
+
+def _asks_for(test: codemod.cst.BaseExpression, unit: codemod.Unit) -> bool:
+    """Whether a test asks for no more than whether there is what a statement works with."""
+    cst = codemod.cst
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+        return _asks_for(test.left, unit) and _asks_for(test.right, unit)
+    if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
+        only = test.comparisons[0]
+        limit = codemod.dotted(only.comparator) or getattr(only.comparator, "value", None)
+        if isinstance(only.operator, cst.IsNot) and limit == "None":
+            return True
+        if not isinstance(only.operator, cst.GreaterThan | cst.NotEqual) or limit != "0":
+            return False
+        test = test.left
+    if isinstance(test, cst.Call) and codemod.dotted(test.func) in ("len", "bool", "hasattr", "getattr"):
+        test = test.args[0].value
+    place = codemod.dotted(test)
+    return place is not None and codemod.mentions(codemod.uses(unit), place)
 
 
 # ---------------------------------------------------------------------------------------------------- where it is kept
