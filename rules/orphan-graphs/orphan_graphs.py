@@ -270,41 +270,93 @@ def _reaching(
     if named := [death for death in ended if death.attribute in aliases]:
         return named, []
     # through a registry, a collection of somebody else's, or a variable that nothing is known of
-    given = _given_to(analysis, class_name, holding.name)
-    others = [death for death in ended if not death.attribute or death.attribute in given]
+    told = _given_to(analysis, class_name, holding.name)
+    handed = _handed_to(analysis, class_name, holding.name)
+    entering = _entering(analysis)
+    others = [
+        death
+        for death in ended
+        if not death.attribute
+        or death.attribute in told
+        or (death.attribute in handed and _table(death.place) in entering)
+    ]
     found: dict[int, Death] = {}
     missed: list[str] = []
     for keeper in keepers(analysis, holding) or (class_name,):
-        fitting = [death for death in others if _covers(analysis, death, keeper)]
+        fitting = [death for death in others if _covers(analysis, death, keeper, is_told=death.attribute in told)]
         found.update((id(death), death) for death in fitting)
         if not fitting:
             missed.append(keeper)
     return list(found.values()), missed
 
 
-def _covers(analysis: Analysis, death: Death, class_name: str) -> bool:
+def _covers(analysis: Analysis, death: Death, class_name: str, *, is_told: bool) -> bool:
     """Whether a teardown can end graphs of a class there: those of its objects, or of all that enter a registry."""
-    head = death.place[:2]
-    entering = {
-        analysis.project.functions[each.function].owner
-        for each in (analysis.behaviors.all() if head and head[0].startswith(_SHARED) else ())
-        for node in each.nodes
-        if isinstance(node, b.Touches)
-        and node.how == "add"
-        and head in node.places
-        and node.value_places == ((f"${each.receiver}",),)
-    }
+    is_registry = not is_told and (bool(death.attribute) or (death.place[:1] and death.place[0].startswith(_SHARED)))
+    entering = _entering(analysis).get(_table(death.place)) if is_registry else None
     if entering:
-        return not entering.isdisjoint(_constructors(analysis, class_name))
+        return not entering.isdisjoint(_lives(analysis, class_name))
     return not death.owners.isdisjoint(analysis.project.mro(class_name))
 
 
-def _constructors(analysis: Analysis, class_name: str) -> Iterator[str]:
-    """Classes whose methods run when an instance of a class is made; all ancestors where that is not known."""
-    init = analysis.project.method(class_name, "__init__")
-    built = analysis.behaviors.built(init) if init is not None else None
-    if init is None or built is None:
-        yield from analysis.project.mro(class_name)
+def _table(place: Place) -> str:
+    """The name of the first container on the way to a place; empty where there is none."""
+    at = place.index(ELEMENT) if ELEMENT in place else len(place)
+    return place[at - 1] if at > 1 else ""
+
+
+def _entering(analysis: Analysis) -> Mapping[str, frozenset[str]]:
+    """By the name of a table, the methods that put their own object into it, themselves or through a call."""
+    key = "entering", ""
+    if key not in analysis.known:
+        analysis.known[key] = _entered(analysis.behaviors.all())
+    entering: Mapping[str, frozenset[str]] = analysis.known[key]
+    return entering
+
+
+def _entered(behaviors: Iterable[Behavior]) -> dict[str, frozenset[str]]:
+    found: dict[str, set[str]] = {}
+    seen: set[tuple[str, str, str]] = set()
+    waiting: list[tuple[Behavior, str, str]] = []
+    passing: dict[tuple[str, str], list[tuple[Behavior, str]]] = {}
+    for each in behaviors:
+        for node in each.nodes:
+            if isinstance(node, b.Touches) and node.how == "add" and node.slot is not None:
+                waiting += [(each, place[0], node.slot[1]) for place in node.value_places if _is_parameter(place)]
+            elif isinstance(node, b.Calls):
+                for name, places in node.bindings:
+                    for place in filter(_is_parameter, places):
+                        for callee in node.behaviors:
+                            passing.setdefault((callee, f"${name}"), []).append((each, place[0]))
+    while waiting:
+        behavior, parameter, table = waiting.pop()
+        if (behavior.key, parameter, table) in seen:
+            continue
+        seen.add((behavior.key, parameter, table))
+        if parameter == f"${behavior.receiver}":
+            found.setdefault(table, set()).add(behavior.function)
+        waiting += [(caller, name, table) for caller, name in passing.get((behavior.key, parameter), ())]
+    return {table: frozenset(functions) for table, functions in found.items()}
+
+
+def _is_parameter(place: Place) -> bool:
+    return len(place) == 1 and place[0].startswith("$")
+
+
+def _lives(analysis: Analysis, class_name: str) -> Iterator[str]:
+    """The methods of a class, inherited ones included, and what runs when an instance is made.
+
+    All constructors of its ancestors where that is not known.
+    """
+    project = analysis.project
+    names = {
+        name for each in project.mro(class_name) if each in project.classes for name in project.classes[each].methods
+    }
+    yield from filter(None, (project.method(class_name, name) for name in names - {"__init__"}))
+    init = project.method(class_name, "__init__")
+    if init is None or analysis.behaviors.built(init) is None:
+        for each in project.mro(class_name):
+            yield from filter(None, (project.method(each, "__init__"),))
         return
     seen: set[str] = set()
     waiting = [init]
@@ -314,9 +366,7 @@ def _constructors(analysis: Analysis, class_name: str) -> Iterator[str]:
         if found is None or key in seen:
             continue
         seen.add(key)
-        owner = analysis.project.functions[found.function].owner
-        if owner is not None:
-            yield owner
+        yield found.function
         waiting += [callee for node in found.nodes if isinstance(node, b.Calls) for callee in node.behaviors]
 
 
@@ -356,6 +406,29 @@ def _given_to(analysis: Analysis, class_name: str, name: str) -> frozenset[str]:
                 parts = (*call.args, *(value for _, value in call.keywords))
                 if any(name in attributes_in(part, me) for part in parts):
                     found |= set(attributes_in(call.callee, me))
+    return frozenset(found - {name})
+
+
+def _handed_to(analysis: Analysis, class_name: str, name: str) -> frozenset[str]:
+    """Attributes of an object, or variables that they are, that what another attribute holds was made with."""
+    found: set[str] = set()
+    for each in analysis.project.mro(class_name):
+        if each not in analysis.project.classes:
+            continue
+        fields = analysis.behaviors.field_bindings(each)
+        for function, expr, _ in fields.get(name, ()):
+            me = function.facts.params[0].name if function.facts.params else ""
+            found |= set(attributes_in(expr, me))
+            variables = [flow.Name(local, expr.span) for local in names_in(expr)]
+            places = {place for each in variables for place in analysis.behaviors.typed(function, each).places}
+            found |= {place[1] for place in places if len(place) == 2 and place[0] == f"${me}"}
+            made = {place for place in places if place[0].startswith("@")}
+            for other, bindings in fields.items() if made else ():
+                if any(
+                    where is function and not made.isdisjoint(analysis.behaviors.typed(function, value).places)
+                    for where, value, _ in bindings
+                ):
+                    found.add(other)
     return frozenset(found - {name})
 
 

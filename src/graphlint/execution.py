@@ -441,10 +441,11 @@ class Execution:
             _add(out, {"raise": missing})
         skipping: list[Config] = []
         entering: list[Config] = []
+        test = _asked_each_round(node)
         captures = self._captures(node.body)  # for no size at all, nobody would write it
         for config in configs:
             full = config.fact(("true", place)) if place is not None else None
-            if full is False or (full is None and not node.certain and not captures):
+            if full is False or (full is None and not node.certain and not captures and test is None):
                 skipping.append(_learn(config, ("true", place), False) if place is not None else config)
             if full is not False:
                 entering.append(_learn(config, ("true", place), True) if place is not None else config)
@@ -464,6 +465,8 @@ class Execution:
             done += entering
             _add(out, result)
         self._rounds.pop()
+        if test is not None:  # it ends a loop; where it cannot be false, another thread makes it so
+            done = [each for config in done for each in self._split(test, scope, [config])[1] or [config]]
         ended = _distinct([*skipping, *done])
         _add(out, self._node(node.other, scope, ended) if ended else {})
         return {kind: _distinct(each) for kind, each in out.items()}
@@ -876,6 +879,14 @@ def _switches_capture(node: b.Happens) -> bool:
 def _knowing(config: Config, facts: Learned) -> Config:
     """The configuration with other facts."""
     return config if facts is config.facts else Config(config.state, facts, config.trace)
+
+
+def _asked_each_round(loop: b.Repeat) -> Test | None:
+    """What a `while` asks before every round."""
+    match loop.body:
+        case b.Either(test=test, other=b.Leaves(kind="break", span=span)) if span == loop.span:
+            return test
+    return None
 
 
 def _learn(config: Config, atom: Atom, value: bool) -> Config:

@@ -21,7 +21,8 @@ from graphlint.effects import Effect
 from graphlint.summaries import Analysis, Site
 from graphlint.values import ELEMENT, GRAPH, MEMO, Place
 
-_RELEASES = (Effect.WS_RELEASE, Effect.KV_RELEASE, Effect.COMM_DESTROY)
+RELEASES = (Effect.WS_RELEASE, Effect.KV_RELEASE, Effect.COMM_DESTROY)
+"""Effects that give up memory which graphs can read."""
 
 _DEEPEST = 5
 """Most objects in each other through which one holds another."""
@@ -49,7 +50,7 @@ class Memory(NamedTuple):
 def read_memory(analysis: Analysis, root: Behavior, sites: Sequence[Site]) -> Iterator[Memory]:
     """The memory that some effects of a function release while others of them end graphs that read it."""
     deaths = [site for site in sites if site.effect is Effect.GRAPH_DEATH]
-    releases = [site for site in sites if site.effect in _RELEASES]
+    releases = [site for site in sites if site.effect in RELEASES]
     best: dict[tuple[Place, Place], Memory] = {}
     for site in releases if deaths else ():
         for memory in _memories(analysis, site, deaths):
@@ -143,6 +144,24 @@ def _memories(analysis: Analysis, release: Site, deaths: Sequence[Site]) -> Iter
     if release.effect is Effect.KV_RELEASE:
         for place in release.places:
             yield Memory(place, (), Evidence.NAME)
+
+
+def is_item_of_another(analysis: Analysis, release: Site, graphs: Place) -> bool:
+    """Whether an object that owns graphs takes one item out of a table, and some graphs are another object's.
+
+    What an object takes out when it ends is its own.
+    """
+    node = release.event.node
+    if not isinstance(node, b.Touches) or node.how != "pop":
+        return False
+    if any(("atom", "true", place) in release.event.guards for place in release.places):
+        return False  # one after the other, for as long as there are any
+    takers = (
+        frame.receiver[0]
+        for frame in release.event.stack
+        if len(frame.receiver) == 1 and "graph" in analysis.owns(analysis.project.functions[frame.function].owner or "")
+    )
+    return any(graphs[: len(taker)] != taker for taker in takers)
 
 
 def is_drop(analysis: Analysis, death: Site) -> bool:

@@ -28,7 +28,16 @@ from graphlint.execution import Config, Event, Frame, visit
 from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
 from graphlint.identity import is_one_object, unknown_between, yields_between
 from graphlint.platforms import is_on_one_platform
-from graphlint.readers import Evidence, common, container, holds_class, is_drop, read_memory
+from graphlint.readers import (
+    RELEASES,
+    Evidence,
+    common,
+    container,
+    holds_class,
+    is_drop,
+    is_item_of_another,
+    read_memory,
+)
 from graphlint.rule import Rule
 from graphlint.source import Span
 from graphlint.summaries import Analysis, Site
@@ -362,11 +371,13 @@ def _hazards(
     if not _possible(automaton, hears, analysis.sites(root)):
         return
 
+    elsewhere = _items_of_others(analysis, root, subject) if automaton.subject == "memory" else frozenset()
+
     def monitor(state: str, event: Event, config: Config) -> tuple[str, Effect] | None:
         after, _, where = state.partition(" ")
         if after == HAZARD or any(event.stack == earlier.stack for earlier in _since_start(automaton, config.trace)):
             return None  # the same line again is the next round of a loop, over other objects
-        if _is_others_share(event, config.trace) or _is_left_empty(event, config.trace):
+        if _is_others_share(event, config.trace) or _is_left_empty(event, config.trace) or event.stack in elsewhere:
             return None
         if after != automaton.start and any(config.fact(("failed", (f.function,))) for f in event.stack[1:]):
             return None  # the same call again, after it failed in the middle
@@ -408,6 +419,15 @@ def _hazards(
         if key not in seen:
             seen.add(key)
             yield trace
+
+
+def _items_of_others(analysis: Analysis, root: Behavior, subject: Subject) -> frozenset[tuple[Frame, ...]]:
+    """The ways to releases of single items that belong to other objects than those whose graphs a subject is about."""
+    return frozenset(
+        site.event.stack
+        for site in analysis.sites(root)
+        if subject.graphs and site.effect in RELEASES and is_item_of_another(analysis, site, subject.graphs)
+    )
 
 
 def _is_about_one(analysis: Analysis, root: Behavior, subject: Subject, trace: tuple[Event, ...]) -> bool:

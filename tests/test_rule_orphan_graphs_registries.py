@@ -1,0 +1,109 @@
+"""Holders of graphs that put themselves into a registry, which a teardown empties."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphlint import check, registry
+from graphlint.config import Settings
+
+PROGRAM = """
+from typing import Protocol
+
+import torch
+
+
+class Ending(Protocol):
+    def end(self) -> None: ...
+
+
+class Book:
+    def __init__(self):
+        self._entered: list[Ending] = []
+        self.pool = torch.cuda.graph_pool_handle()
+
+    def enter(self, one: Ending):
+        self._entered.append(one)
+
+    def end_all(self):
+        while self._entered:
+            self._entered.pop().end()
+
+
+class Decode:
+    def __init__(self, book: Book, net):
+        self.book = book
+        self.graphs = {{}}
+        {enters}
+        self.record(net)
+
+    def record(self, net):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self.book.pool):
+            net()
+        self.graphs[1] = graph
+        {later}
+
+    def end(self):
+        for graph in self.graphs.values():
+            graph.reset()
+        self.graphs.clear()
+
+
+class Verify({base}):
+    def __init__(self, book: Book, net):
+        {made}
+
+
+class Runner:
+    def __init__(self, net):
+        {book}
+        self.decode = Decode(book, net)
+        self.verify = Verify(book, net)
+
+    def shutdown(self):
+        torch.cuda.synchronize()
+        self.book.end_all()
+        torch.cuda.empty_cache()
+"""
+DEFAULTS = {
+    "enters": "book.enter(self)",
+    "later": "pass",
+    "base": "Decode",
+    "made": "super().__init__(book, net)",
+    "book": "self.book = book = Book()",
+}
+
+
+def missed(tmp_path: Path, **parts: str) -> list[str]:
+    """The attributes whose graphs are said to be left alive."""
+    (tmp_path / "m.py").write_text(PROGRAM.format(**DEFAULTS | parts).lstrip("\n"))
+    findings = check.check([str(tmp_path)], Settings(), registry.select(("orphan-graphs",))).findings
+    return [each.values["place"] for each in findings]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {},
+        {"enters": "self.book.enter(self)"},
+        {"enters": "pass", "later": "self.book.enter(self)"},
+        {"book": "book = Book()\n        self.book = book"},
+        {"made": "self.book, self.graphs = book, {}\n        book.enter(self)\n        self.record(net)"},
+    ],
+)
+def test_holders_that_enter_the_registry_that_they_are_handed(tmp_path: Path, parts: dict[str, str]) -> None:
+    assert missed(tmp_path, **parts) == []
+
+
+def test_a_holder_that_is_handed_the_registry_and_does_not_enter(tmp_path: Path) -> None:
+    assert missed(tmp_path, made="self.book, self.graphs = book, {}\n        self.record(net)") == ["self.verify"]
+    assert missed(tmp_path, enters="pass", made="super().__init__(book, net)\n        book.enter(self)") == [
+        "self.decode"
+    ]
+
+
+def test_a_registry_that_nobody_enters(tmp_path: Path) -> None:
+    assert missed(tmp_path, enters="pass") == ["self.decode", "self.verify"]
