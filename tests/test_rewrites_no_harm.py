@@ -118,9 +118,17 @@ def test_memory_goes_behind_what_waits(statement: str) -> None:
     assert lines(text) == [*statement.split("\n"), "self.steps.release()", "self.cache.free()"]
 
 
-def test_a_flag_that_others_may_wait_for_stays_in_front() -> None:
-    text = fixed("manager-order", between("self.closed = True"))
-    assert lines(text) == ["self.closed = True", "self.steps.release()", "self.cache.free()"]
+@pytest.mark.parametrize(
+    "statement", ["self.closed = True", "self.waiting.append(None)", 'self.state["closed"] = True']
+)
+def test_a_sign_that_others_may_wait_for_stays_in_front(statement: str) -> None:
+    text = fixed("manager-order", between(statement))
+    assert lines(text) == [statement, "self.steps.release()", "self.cache.free()"]
+
+
+def test_the_graphs_go_first_where_what_follows_needs_the_release() -> None:
+    text = method(ENGINE, "def close(self):\n    n = self.cache.free()\n    print(n)\n    self.steps.release()")
+    assert lines(fixed("manager-order", text)) == ["self.steps.release()", "n = self.cache.free()", "print(n)"]
 
 
 def test_memory_goes_behind_a_wait_of_a_coroutine() -> None:
@@ -137,6 +145,8 @@ def test_memory_goes_behind_a_wait_of_a_coroutine() -> None:
         ("self.queue.put(None)", "calls `self.queue.put`"),
         ("for each in self.hooks:\n    each()", "calls `each`"),
         ("n = drain(self.scheduler)", "calls `drain`"),
+        ("next(self.pending)", "calls `next`"),
+        ("left = torch.cuda.memory_allocated()", "calls `torch.cuda.memory_allocated`"),
     ],
 )
 def test_memory_goes_behind_what_is_not_known_and_the_fix_says_so(statement: str, said: str) -> None:

@@ -19,6 +19,7 @@ from graphlint.codemod import (
     Rewrite,
     Tree,
     Unit,
+    asserts,
     clash,
     confirmed,
     deeds,
@@ -88,8 +89,7 @@ def _in_one_block(tree: Tree, release: Unit, death: Unit, conditions: list[str])
         for deed in deeds(tree, first, known=[release])
         if first is not death
     ] + [f"{deed}: it may not need the memory to be gone" for deed in deeds(tree, last, known=[death])]
-    tells = any("." in place for place in uses(*between).binds)  # a flag, which others may wait for
-    if tells and not any(done(tree, *between)):
+    if between and not any(done(tree, *between)):  # it may still be a sign to others, such as a flag
         rest, trusted = [*between, last], list[str]()
         if _may_overtake(tree, rest, [first], trusted) and not trusted:
             conditions += around
@@ -127,7 +127,7 @@ def _may_overtake(tree: Tree, moved: Sequence[Unit], passed: Sequence[Unit], con
     found: list[str] = []
     for unit in moved:
         used = uses(unit)
-        if used.suspends or used.exits:
+        if used.suspends or used.exits or asserts(unit):
             return False
         for other in passed:
             if tree.spans[other].start < tree.spans[unit].start and not swap(tree, used, other, found):

@@ -26,6 +26,7 @@ from graphlint.codemod import (
     Rewrite,
     Tree,
     Unit,
+    asserts,
     confirmed,
     deeds,
     done,
@@ -269,7 +270,7 @@ def _move(
         return ()
     for unit in order:
         used = uses(unit)
-        if used.suspends or used.exits:
+        if used.suspends or used.exits or asserts(unit):
             return ()
         if isinstance(unit, cst.BaseCompoundStatement) and not _only_releases(tree, unit, late):
             first, last = (tree.source.row(offset) for offset in tree.spans[unit])

@@ -18,6 +18,7 @@ from graphlint.codemod.tree import Tree
 
 _WAITS = frozenset({"barrier", "join", "monitored_barrier", "sleep", "synchronize", "wait", "wait_for", "wait_stream"})
 _SAFE_BUILTINS = frozenset(name for name in dir(builtins) if name.islower()) - {
+    "anext",
     "breakpoint",
     "compile",
     "delattr",
@@ -25,6 +26,7 @@ _SAFE_BUILTINS = frozenset(name for name in dir(builtins) if name.islower()) - {
     "exec",
     "exit",
     "input",
+    "next",
     "open",
     "quit",
     "setattr",
@@ -38,9 +40,6 @@ _KNOWN = frozenset(
         "time.time",
         "torch.cuda.empty_cache",
         "torch.cuda.ipc_collect",
-        "torch.cuda.mem_get_info",
-        "torch.cuda.memory_allocated",
-        "torch.cuda.memory_reserved",
         "torch.cuda.reset_peak_memory_stats",
         "torch.empty_cache",
         "warnings.warn",

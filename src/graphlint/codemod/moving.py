@@ -69,7 +69,7 @@ def swap(tree: Tree, moved: Uses, passed: Unit, conditions: list[str]) -> bool:
     if clash(moved, other) is not None or other.suspends:
         return False
     row = tree.source.row(tree.spans[passed].start)
-    if other.exits or _asserts(passed):
+    if other.exits or asserts(passed):
         conditions.append(f"row {row} can leave before the release was reached so far; it now runs on that path too")
     shared = sorted(place for place in moved.receivers if place not in ("self", "cls") and mentions(other, place))
     if "self" in moved.receivers and any(place.startswith("self.") for place in other.binds):
@@ -79,8 +79,9 @@ def swap(tree: Tree, moved: Uses, passed: Unit, conditions: list[str]) -> bool:
     return True
 
 
-def _asserts(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.Assert) or any(map(_asserts, node.children))
+def asserts(node: cst.CSTNode) -> bool:
+    """Whether an assertion in some code can fail."""
+    return isinstance(node, cst.Assert) or any(map(asserts, node.children))
 
 
 def other_names(function: cst.CSTNode, places: Collection[str]) -> frozenset[str]:

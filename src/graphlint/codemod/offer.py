@@ -5,7 +5,7 @@ import libcst as cst
 from graphlint.codemod.arguments import takes_positional
 from graphlint.codemod.doing import deeds, done, entered
 from graphlint.codemod.finding import confirmed
-from graphlint.codemod.moving import facing, meeting, mentions, other_names, swap, with_supply
+from graphlint.codemod.moving import asserts, facing, meeting, mentions, other_names, swap, with_supply
 from graphlint.codemod.names import Reference, reference
 from graphlint.codemod.parting import PartingError
 from graphlint.codemod.reading import Uses, clash, comments, dotted, is_passive, is_pure, negated, overlap, uses
@@ -39,6 +39,7 @@ __all__ = [
     "Tree",
     "Unit",
     "Uses",
+    "asserts",
     "clash",
     "comments",
     "confirmed",
