@@ -156,7 +156,7 @@ def _behind_all(tree: codemod.Tree, death: codemod.Unit, function: codemod.cst.F
         if tree.function(unit) is not function:
             break
         if unit is not death and not isinstance(unit, codemod.Loop):
-            if not isinstance(unit, codemod.cst.If) or last not in codemod.units(unit.body):  # type: ignore[arg-type]
+            if not isinstance(unit, codemod.cst.If) or last not in codemod.units(unit.body):
                 break
             if not _asks_for(unit.test, last):
                 break
