@@ -22,12 +22,12 @@ from graphlint.effects import Effect
 from graphlint.execution import Event, visit
 from graphlint.facts import MODULE
 from graphlint.findings import Finding, Precision, Severity, Step, Suspect
-from graphlint.keeping import Runs, Store, read_by, related, stores
+from graphlint.keeping import Runs, Store, puts, read_by, related, stores
 from graphlint.project import BOUNDED, FunctionEntry
 from graphlint.source import Span
 from graphlint.summaries import Analysis, Site
 from graphlint.typestate import place_text, step
-from graphlint.values import MEMO, Place, Test, asks_capture, excludes_capture, implies_capture
+from graphlint.values import ELEMENT, MEMO, Place, Test, asks_capture, excludes_capture, implies_capture
 
 _TEST = "torch.cuda.is_current_stream_capturing"
 _FEW = ("device", "device_index", "dtype", "stream")
@@ -61,13 +61,13 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
         else:
             same = _same(analysis, eviction.slot) if eviction.slot is not None else frozenset()
             mine = [store for store in found if store.node.slot in same and store.node.how == "add"]
-            if not mine or _is_spared(analysis, eviction) or all(_is_bypassed(analysis, each) for each in mine):
-                continue
-            if _is_kept_by_captures(analysis, eviction, mine):
+            if not mine and _is_read(analysis, eviction.slot):
+                mine = [store for slot in sorted(same) for store in puts(analysis, slot)]
+            if not mine or _is_in_order(analysis, runs, eviction, mine):
                 continue
             suspect = _suspect(analysis, eviction, _precision(analysis, eviction, mine, captures=captures), mine)
         best.setdefault((suspect.path, suspect.at), suspect)
-    for suspect in _bounded(analysis, found, captures=captures):
+    for suspect in _bounded(analysis, runs, found, captures=captures):
         best.setdefault((suspect.path, suspect.at), suspect)
     for store in found:
         if store.is_memo and (memo := _memo(analysis, runs, store, captures=captures)) is not None:
@@ -82,7 +82,8 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
 
 def _evictions(analysis: Analysis, runs: Runs) -> Iterator[Eviction]:
     """Items taken out of a container because it holds too many."""
-    for root in analysis.roots():
+    roots = {root.key: root for root in analysis.roots()}
+    for root in (*roots.values(), *(each for each in _giving(analysis) if each.key not in roots)):
         whole = analysis.behaviors.built(root.key) or root
         events: list[Event] = []
         visit(whole, lambda _: None, events.append)
@@ -92,7 +93,9 @@ def _evictions(analysis: Analysis, runs: Runs) -> Iterator[Eviction]:
                 continue
             slot = node.slot or _slot_given(analysis, root, event.places[0])
             held = analysis.holds(slot)
-            if not held & {"fresh", "tensor", "graph"} or (node.how not in ("pop", "drop") and "graph" in held):
+            if node.how not in ("pop", "drop") and "graph" in held:
+                continue
+            if not held & {"fresh", "tensor", "graph"} and not _is_read(analysis, slot):
                 continue
             if any(_is_full(test, event.places[0], taken=node.how == "pop") for test in event.guards):
                 yield Eviction(root, event, event.places[0], slot)
@@ -100,6 +103,30 @@ def _evictions(analysis: Analysis, runs: Runs) -> Iterator[Eviction]:
                 full = next(_full_for_callers(runs, root, event), None)
                 if full is not None:
                     yield Eviction(root, event, full.places[0], slot)
+
+
+def _is_read(analysis: Analysis, slot: b.Slot | None) -> bool:
+    """Whether captured code reads a container of what is device memory, as its types say: whoever made it."""
+    if slot is None or not analysis.holds(slot) & {"declared", "memory", "tensor"} or "graph" in analysis.holds(slot):
+        return False
+    return slot in _captured_reads(analysis)
+
+
+def _captured_reads(analysis: Analysis) -> frozenset[b.Slot]:
+    key = "captured reads", ""
+    if key not in analysis.known:
+        analysis.known[key] = frozenset[b.Slot]().union(*analysis.captured_reads.values())
+    found: frozenset[b.Slot] = analysis.known[key]
+    return found
+
+
+def _giving(analysis: Analysis) -> Iterator[Behavior]:
+    """Functions that take items out of a container which captured code reads."""
+    for each in analysis.behaviors.all() if analysis.captured_reads else ():
+        if "|" not in each.key and not each.key.endswith(MODULE):
+            nodes = (node for node in each.nodes if isinstance(node, b.Touches) and node.how in _GIVES)
+            if any(_is_read(analysis, node.slot) for node in nodes):
+                yield each
 
 
 def _is_cut(event: Event) -> bool:
@@ -128,15 +155,19 @@ def _full_for_callers(runs: Runs, root: Behavior, event: Event) -> Iterator[Even
                 yield each
 
 
-def _bounded(analysis: Analysis, found: Sequence[Store], *, captures: bool) -> Iterator[Suspect]:
+def _bounded(analysis: Analysis, runs: Runs, found: Sequence[Store], *, captures: bool) -> Iterator[Suspect]:
     """Containers that are made for so many items, and let one go for each that comes then."""
-    for slot in sorted({store.node.slot for store in found if store.node.slot is not None and store.node.how == "add"}):
+    slots = {store.node.slot for store in found if store.node.slot is not None and store.node.how == "add"}
+    for slot in sorted(slots | {slot for slot in _captured_reads(analysis) if _is_read(analysis, slot)}):
         made = next(_making(analysis, slot), None)
+        if made is None:
+            continue
         mine = [store for store in found if store.node.slot == slot and store.node.how == "add"]
-        if made is None or all(_is_bypassed(analysis, each) for each in mine):
+        mine = mine or list(puts(analysis, slot))
+        if not mine:
             continue
         eviction = Eviction(mine[0].root, mine[0].event, mine[0].event.places[0], slot)
-        if _is_spared(analysis, eviction) or _is_kept_by_captures(analysis, eviction, mine):
+        if _is_in_order(analysis, runs, eviction, mine):
             continue
         entry, span = made
         path = entry.module.source.path
@@ -203,7 +234,8 @@ def _is_full(test: Test, place: Place, *, taken: bool) -> bool:
     """Whether a test compares how much a container, or one beside it, holds."""
     match test:
         case ("compare", "<" | ">" | "<=" | ">=", read, _):
-            return any(each == place or (each[:-1] == place[:-1] and len(each) > 1) for each in read)
+            of_items = len(read) > 1 and any(each[: len(place) + 1] == (*place, ELEMENT) for each in read)
+            return of_items or any(each == place or (each[:-1] == place[:-1] and len(each) > 1) for each in read)
         case ("compare", "==", read, _):  # `len(cache) == limit`
             beside = taken and all(each[:-1] == place[:-1] for each in read)
             return len(read) > 1 and (place in read or beside)
@@ -265,6 +297,89 @@ def _neighbours(analysis: Analysis, eviction: Eviction) -> Iterator[Behavior]:
             yield each
 
 
+def _is_in_order(analysis: Analysis, runs: Runs, eviction: Eviction, mine: Sequence[Store]) -> bool:
+    """Whether no graph is left with the address of an entry that is gone."""
+    return (
+        all(_is_bypassed(analysis, each) for each in mine)
+        or _is_spared(analysis, eviction)
+        or _leaves_out_users(analysis, eviction, mine)
+        or _is_kept_by_captures(analysis, eviction, mine)
+        or runs.follows_graph_death(eviction.root, eviction.event.stack[0].span)
+    )
+
+
+def _leaves_out_users(analysis: Analysis, eviction: Eviction, mine: Sequence[Store]) -> bool:
+    """Whether what somebody has put aside is not evicted, or is given instead: beside the cache, they are listed."""
+    beside = eviction.place[:-1]
+    absent = {
+        place
+        for guards in (eviction.event.guards, *(store.event.guards for store in mine))
+        for guard in guards
+        for place in _absent_from(guard)
+        if len(place) > 1 and place[:-1] == beside and place != eviction.place
+    }
+    function = analysis.project.functions[eviction.root.function]
+    names = {place[-1] for place in absent} | {
+        name
+        for statement in flow.statements(function.lowered.flow)
+        for expr in flow.expressions(statement)
+        if isinstance(expr, flow.Each)
+        for test in expr.tests
+        for name in _lists(test)
+        if name != eviction.place[-1]
+    }
+    return any(_is_filled_by_users(analysis, eviction, name, mine) for name in sorted(names))
+
+
+def _absent_from(test: Test) -> Iterator[Place]:
+    """Containers that something is not in where a test is true."""
+    match test:
+        case ("not", ("compare", "in", read, _)):
+            yield from read
+        case ("not", ("or", *inner)):
+            for each in inner:
+                yield from _absent_from(("not", each))
+        case ("and", *inner):
+            for each in inner:
+                yield from _absent_from(each)
+
+
+def _lists(test: flow.Expr) -> Iterator[str]:
+    """Attributes and variables that a test asks for not having something."""
+    match test:
+        case flow.Op(op="not in", operands=(_, flow.Attr(name=name) | flow.Name(id=name))):
+            yield name
+        case flow.Op(op="and", operands=operands):
+            for each in operands:
+                yield from _lists(each)
+
+
+def _is_filled_by_users(analysis: Analysis, eviction: Eviction, name: str, mine: Sequence[Store]) -> bool:
+    """Whether somebody puts into a container beside the cache what he wants to stay: not whoever makes entries, always."""
+    makers = {store.function for store in mine}
+    found: list[Event] = []
+    for each in _neighbours(analysis, eviction):
+        if each.function == eviction.root.function:
+            continue
+        if any(isinstance(node, b.Touches) and node.how == "add" and node.slot is not None and node.slot[1] == name
+               for node in each.nodes):  # fmt: skip
+            seen: list[Event] = []
+            visit(each, lambda _: None, seen.append)
+            found += [event for event in seen if each.function not in makers or _is_asked_for(event, eviction)]
+    return any(
+        isinstance(event.node, b.Touches) and event.node.how == "add" and any(p[-1] == name for p in event.places)
+        for event in found
+    )
+
+
+def _is_asked_for(event: Event, eviction: Eviction) -> bool:
+    """Whether something other than what the cache has decides that an event happens."""
+    return any(
+        not any(related(place, eviction.place) for place in read_by(guard)) or asks_capture(guard)
+        for guard in event.guards
+    )
+
+
 def _is_spared(analysis: Analysis, eviction: Eviction) -> bool:
     """Whether what a capture was given is marked, or kept elsewhere, or whether all that is evicted is."""
     attribute = eviction.place[-1]
@@ -324,24 +439,41 @@ def _marks(test: flow.Expr) -> Iterator[str]:
 
 
 def _is_kept_by_captures(analysis: Analysis, eviction: Eviction, mine: Sequence[Store]) -> bool:
-    """Whether everybody who captures code that asks the cache keeps what it gives, beside the graph."""
-    attribute = eviction.place[-1]
+    """Whether everybody who captures code that asks the cache, or asks it for what he captures, keeps what it gives."""
     makers = {store.function for store in mine}
-    kept: list[bool] = []
-    for each in analysis.behaviors.all():
-        if not each.calls_in_capture or not makers & _reached(analysis, each.calls_in_capture):
-            continue
-        kept.append(
-            any(
-                isinstance(node, b.Touches)
-                and node.how in ("write", "add")
-                and any(place[0] == f"${each.receiver}" for place in node.places)
-                and any(attribute in place for place in node.value_places)
-                and not any(attribute in place for place in node.places)
-                for node in each.nodes
-            )
-        )
-    return bool(kept) and all(kept)
+    asking = [each for each in analysis.behaviors.all() if _asks(analysis, each, makers)]
+    return bool(asking) and all(_keeps(each, eviction.place[-1]) for each in asking)
+
+
+def _keeps(each: Behavior, attribute: str) -> bool:
+    """Whether a function puts what it has from a cache of this name into something of its own object."""
+    return any(
+        isinstance(node, b.Touches)
+        and node.how in ("write", "add")
+        and any(place[0] == f"${each.receiver}" for place in node.places)
+        and any(attribute in place for place in _put(each, node))
+        and not any(attribute in place for place in node.places)
+        for node in each.nodes
+    )
+
+
+def _asks(analysis: Analysis, each: Behavior, makers: set[str]) -> bool:
+    """Whether a function captures code that comes to one of these, or calls one of them and captures."""
+    if each.calls_in_capture and makers & _reached(analysis, each.calls_in_capture):
+        return True
+    if Effect.CAPTURE not in analysis.kinds.get(each.key, ()):
+        return False
+    called = {key.partition("|")[0] for node in each.nodes if isinstance(node, b.Calls) for key in node.behaviors}
+    return not makers.isdisjoint(called)
+
+
+def _put(each: Behavior, node: b.Touches) -> Iterator[Place]:
+    """What a function puts somewhere, and what the objects that it puts there are made with."""
+    for place in node.value_places:
+        yield place
+        for (root, _), places in each.aliases.items():
+            if place == (root,):
+                yield from places
 
 
 def _reached(analysis: Analysis, keys: Iterable[str]) -> set[str]:
@@ -368,8 +500,19 @@ def _is_bypassed(analysis: Analysis, store: Store) -> bool:
         if any(related(read, place) for read in read_by(guard) for place in store.event.places):
             return False
         if excludes_capture(guard):
-            return True
+            return not _is_searched_before(store)
     return False
+
+
+def _is_searched_before(store: Store) -> bool:
+    """Whether a loop goes through the cache before anybody asks whether the stream is being captured."""
+    asking = [node.span for node in store.root.nodes if isinstance(node, b.Either) and asks_capture(node.test)]
+    return any(
+        isinstance(node, b.Repeat)
+        and any(related(over, place) for over in node.over for place in store.event.places)
+        and all(node.span.end <= span.start for span in asking)
+        for node in store.root.nodes
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------- suspects
@@ -379,6 +522,8 @@ def _precision(analysis: Analysis, eviction: Eviction, mine: list[Store], *, cap
     captured = {key.partition("|")[0] for key in analysis.captured}
     if any(store.function in captured for store in mine):
         return Precision.HIGH
+    if _is_read(analysis, eviction.slot):
+        return Precision.MEDIUM
     knows = any(isinstance(node, b.Either) and asks_capture(node.test) for store in mine for node in store.root.nodes)
     return Precision.MEDIUM if knows or not captures else Precision.LOW
 

@@ -247,19 +247,37 @@ class Growth:
         return frozenset(place for node in touched for place in node.places)
 
     @cached_property
+    def _noted_beyond(self) -> frozenset[Place]:
+        """The same of what it calls to have the memory made: for its own tests, for theirs are about what they have."""
+        called = {frame.function for frame in self.event.stack[1:]}
+        found: list[Event] = []
+        visit(self.whole, lambda key: self.analysis.behaviors.built(key) if key in called else None, found.append)
+        touched = (each for each in found if isinstance(each.node, b.Touches) and each.node.how == "write")
+        return frozenset(place for each in touched for place in each.places)
+
+    @cached_property
     def comparisons(self) -> tuple[Test, ...]:
         """What is compared with the place, or with what is noted beside it, before it grows."""
         return tuple(test for guard in self.event.guards for test in self._compared(guard))
 
+    def decides(self, test: Test) -> bool:
+        """Whether a test compares something with the place, or with what is noted beside it."""
+        return bool(self._compared(test))
+
     def _compared(self, test: Test) -> list[Test]:
         """Comparisons in a test with the place, or with what is noted beside it."""
         match test:
-            case ("compare", op, read, _) if op in (*_SIZES, "==", "is"):
-                about = [place for place in read if self._is_of(place)]
+            case ("compare", op, read, at) if op in (*_SIZES, "==", "is"):
+                own = at.rpartition("@")[0] == self.root.function
+                about = [place for place in read if self._is_of(place) or (own and self._is_noted_beyond(place))]
                 return [test] if any(place[-1] not in _FIXED for place in about) else []
             case ("not" | "and" | "or", *inner):
                 return [found for each in inner for found in self._compared(each)]
         return []
+
+    def _is_noted_beyond(self, place: Place) -> bool:
+        """Whether a place is noted by a function that is called, beside the memory that it makes."""
+        return len(self.event.stack) > 1 and place[:-1] == self.place[:-1] and place in self._noted_beyond
 
     def _is_of(self, place: Place) -> bool:
         if place[: len(self.place)] == self.place:
@@ -273,9 +291,9 @@ class Growth:
         match test:
             case ("const", known):
                 return bool(known)
-            case ("atom", "none", place) if place in (self.held, self.place):
+            case ("atom", "none", place) if self._is_there_with(place):
                 return False
-            case ("atom", "true", place) if place in (self.held, self.place):
+            case ("atom", "true", place) if self._is_there_with(place):
                 return True
             case ("compare", "in", read, _) if any(place[: len(self.place)] == self.place for place in read):
                 return True
@@ -290,6 +308,26 @@ class Growth:
                 return None if None in values else not decided
         return None
 
+    def _is_there_with(self, place: Place) -> bool:
+        """Whether a place has something while the memory is there: it is the memory's, or of an attribute that comes along.
+
+        Whoever makes the one makes the other, and who gives up the other gives up the one.
+        """
+        if place in (self.held, self.place):
+            return True
+        slot = self.event.node.slot
+        if self.how != "assign" or slot is None or len(place) < 2 or place[:-1] != self.place[:-1]:
+            return False
+        beside = (slot[0], place[-1])
+        if not self.analysis.holds(beside) & {"fresh", "tensor", "declared", "memory"}:
+            return False
+        written = _written(self.analysis)
+        mine, other = written.get(slot, {}), written.get(beside, {})
+        made = [function for function, empty in mine.items() if False in empty]
+        given_up = [function for function, empty in other.items() if True in empty]
+        is_made_too = bool(made) and all(False in other.get(function, ()) for function in made)
+        return is_made_too and all(True in mine.get(function, ()) for function in given_up)
+
     # ----------------------------------------------------------------------------------------------- what handles it
 
     def is_handled(self, runs: Runs) -> bool:
@@ -298,8 +336,8 @@ class Growth:
             bool(self.kept)
             or self._is_locked(runs)
             or self._is_bypassed()
-            or self._is_left_alone()
-            or self._follows_graph_death(runs, self.root, self.event.stack[0].span)
+            or self._is_left_alone(runs)
+            or runs.follows_graph_death(self.root, self.event.stack[0].span)
             or self._is_for_one_object(runs)
             or self._is_kept_by_consumers(runs)
         )
@@ -384,13 +422,13 @@ class Growth:
                 return not any(implies_capture(test) for test in raised)
         return False
 
-    def _is_left_alone(self) -> bool:
+    def _is_left_alone(self, runs: Runs) -> bool:
         """Whether it grows only until a capture was given it: a flag says so, and who asks later gets memory of his own."""
         flags = {place for guard in self.event.guards for place in _denied(guard) if not related(place, self.place)}
-        return any(self._is_set_for_captures(flag) for flag in flags)
+        return any(self._is_set_for_captures(runs, flag) for flag in flags)
 
-    def _is_set_for_captures(self, flag: Place) -> bool:
-        """Whether a flag is set to what a capture's test says, where one says yes, or by who captures."""
+    def _is_set_for_captures(self, runs: Runs, flag: Place) -> bool:
+        """Whether a flag is set to what a capture's test says, where one says yes, or by who captures, himself or by a call."""
 
         def is_flag(node: b.Node) -> bool:
             return isinstance(node, b.Touches) and any(place[-1] == flag[-1] for place in node.places)
@@ -402,7 +440,7 @@ class Growth:
                 if "capturing" in node.tags:
                     return True
                 if "true" in node.tags:
-                    if Effect.CAPTURE in self.analysis.kinds.get(root.key, ()):
+                    if any(self._captures(each) for each in (root, *self._who_sets(runs, root))):
                         return True
                     seen: list[Event] = []
                     visit(root, lambda _: None, seen.append)
@@ -410,23 +448,12 @@ class Growth:
                         return True
         return False
 
-    def _follows_graph_death(self, runs: Runs, root: Behavior, here: Span, depth: int = 0) -> bool:
-        """Whether graphs died before, in the same function or in every one that calls it, and none is captured since."""
-        if root.key not in self.analysis.effectful:
-            return False
-        sites = self.analysis.sites(root)
-        dead = any(s.effect is Effect.GRAPH_DEATH and s.event.stack[0].span.start < here.start for s in sites)
-        captures = [s.event.stack[0].span for s in sites if s.effect is Effect.CAPTURE]
-        loops = [node.span for node in root.nodes if isinstance(node, b.Repeat) and node.span.contains(here)]
-        if dead or depth == _MOST_CALLERS:
-            return dead and not any(loop.contains(capture) for loop in loops for capture in captures)
-        callers = runs.callers(root.function)
-        return bool(callers) and all(
-            self._follows_graph_death(runs, self.analysis.effectful.get(caller.key, caller), node.span, depth + 1)
-            for caller in callers
-            for node in caller.nodes
-            if isinstance(node, b.Calls) and any(key.partition("|")[0] == root.function for key in node.behaviors)
-        )
+    def _captures(self, root: Behavior) -> bool:
+        return Effect.CAPTURE in self.analysis.kinds.get(root.key, ())
+
+    def _who_sets(self, runs: Runs, setter: Behavior) -> Sequence[Behavior]:
+        """Who calls a method that sets a flag, where that is no constructor."""
+        return [] if setter.function.endswith(".__init__") else runs.callers(setter.function)
 
     def _is_for_one_object(self, runs: Runs) -> bool:
         """Whether only the constructor of the object asks for it."""
@@ -548,7 +575,10 @@ def _decided_by(
                 continue
             growth = Growth(analysis, caller, event, event.places[0], "assign", store.by_name)
             present = [growth.when_present(guard) for guard in event.guards]
-            if growth.comparisons and False not in present and _is_long_lived(analysis, runs, growth):
+            before = event.guards[: len(event.guards) - len(store.event.guards)]  # what the callers ask
+            if not any(map(growth.decides, before)):
+                continue
+            if False not in present and _is_long_lived(analysis, runs, growth):
                 yield growth
 
 
@@ -556,6 +586,22 @@ def _parts(expr: flow.Expr) -> Iterator[flow.Expr]:
     yield expr
     for each in flow.subexpressions(expr):
         yield from _parts(each)
+
+
+def _written(analysis: Analysis) -> Mapping[b.Slot, Mapping[str, frozenset[bool]]]:
+    """By attribute, the functions that assign it, each with whether that leaves nothing there."""
+    key = "written", ""
+    if key not in analysis.known:
+        found: dict[b.Slot, dict[str, frozenset[bool]]] = {}
+        for each in analysis.behaviors.all():
+            for node in each.nodes:
+                if isinstance(node, b.Touches) and node.slot is not None and node.how in ("write", "drop"):
+                    functions = found.setdefault(node.slot, {})
+                    is_empty = node.how == "drop" or "none" in node.tags
+                    functions[each.function] = functions.get(each.function, frozenset()) | {is_empty}
+        analysis.known[key] = found
+    written: Mapping[b.Slot, Mapping[str, frozenset[bool]]] = analysis.known[key]
+    return written
 
 
 def _setters(analysis: Analysis) -> Mapping[str, frozenset[str]]:

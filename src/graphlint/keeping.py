@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 from graphlint import behavior as b
 from graphlint.behavior import Behavior
+from graphlint.effects import Effect
 from graphlint.execution import Config, Event, visit
+from graphlint.facts import MODULE
 from graphlint.project import Module
 from graphlint.source import Span
 from graphlint.summaries import Analysis
@@ -20,6 +22,8 @@ from graphlint.values import ELEMENT, MEMO, Origin, Place, Test
 _LOCAL = ("@", "%")
 _MOST_CALLERS = 4
 """Deepest chain of callers that is looked at."""
+_MOST_DEATHS = 3
+"""The same, for the end of graphs before a call."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,38 @@ def _stores(analysis: Analysis) -> list[Store]:
         if root.given or any(isinstance(node, b.Touches) and node.fresh for node in root.nodes):
             visit(root, keepers.get if root.given else lambda _: None, see, ways=1)
     return found
+
+
+def puts(analysis: Analysis, slot: b.Slot) -> tuple[Store, ...]:
+    """Where items are put into a container, whatever they are: what makes them may be anybody's."""
+    key = "puts", "\0".join(slot)
+    if key not in analysis.known:
+        found: list[Store] = []
+        for root in _putting(analysis).get(slot, ()):
+
+            def see(event: Event, root: Behavior = root) -> None:
+                node = event.node
+                if isinstance(node, b.Touches) and node.how == "add" and node.slot == slot and event.places:
+                    found.append(Store(root, event, node, node.fresh))
+
+            visit(root, lambda _: None, see)
+        analysis.known[key] = tuple(found)
+    stored: tuple[Store, ...] = analysis.known[key]
+    return stored
+
+
+def _putting(analysis: Analysis) -> Mapping[b.Slot, Sequence[Behavior]]:
+    """By container, the functions that put items into it."""
+    key = "putting", ""
+    if key not in analysis.known:
+        found: dict[b.Slot, dict[str, Behavior]] = {}
+        for each in analysis.behaviors.all():
+            for node in each.nodes if "|" not in each.key and not each.key.endswith(MODULE) else ():
+                if isinstance(node, b.Touches) and node.how == "add" and node.slot is not None:
+                    found.setdefault(node.slot, {})[each.key] = each
+        analysis.known[key] = {slot: tuple(each.values()) for slot, each in found.items()}
+    by_slot: Mapping[b.Slot, Sequence[Behavior]] = analysis.known[key]
+    return by_slot
 
 
 def _keepers(analysis: Analysis) -> Mapping[str, Behavior]:
@@ -270,3 +306,22 @@ class Runs:
             if id(store) in reached and self.survives(caller, store, capturing=capturing, depth=depth + 1):
                 return True
         return False
+
+    def follows_graph_death(self, root: Behavior, here: Span, depth: int = 0) -> bool:
+        """Whether graphs died before, in the same function or in every one that calls it, and none is captured since."""
+        effectful = self.analysis.effectful
+        if root.key not in effectful:
+            return False
+        sites = self.analysis.sites(root)
+        dead = any(s.effect is Effect.GRAPH_DEATH and s.event.stack[0].span.start < here.start for s in sites)
+        captures = [s.event.stack[0].span for s in sites if s.effect is Effect.CAPTURE]
+        loops = [node.span for node in root.nodes if isinstance(node, b.Repeat) and node.span.contains(here)]
+        if dead or depth == _MOST_DEATHS:
+            return dead and not any(loop.contains(capture) for loop in loops for capture in captures)
+        callers = self.callers(root.function)
+        return bool(callers) and all(
+            self.follows_graph_death(effectful.get(caller.key, caller), node.span, depth + 1)
+            for caller in callers
+            for node in caller.nodes
+            if isinstance(node, b.Calls) and any(key.partition("|")[0] == root.function for key in node.behaviors)
+        )
