@@ -22,7 +22,7 @@ from graphlint.execution import Event, Refusal, visit
 from graphlint.findings import MAX_STEPS, Finding, Precision, Step, Suspect
 from graphlint.source import Span
 from graphlint.summaries import Analysis
-from graphlint.values import implies_capture
+from graphlint.values import Test, implies_capture
 
 _ERROR = "CaptureRefusedError"
 _ERROR_TEXT = "Something was asked for while capturing that has to be made before."
@@ -67,11 +67,19 @@ def _guards(analysis: Analysis, root: Behavior, node: b.Guarded) -> list[Refusal
 
     def refuse(refusal: Refusal) -> None:
         leaves = not any(_catches(analysis, handler, _error(analysis, refusal)) for handler in refusal.caught)
-        if leaves and len(refusal.stack) <= _LONGEST and any(map(implies_capture, refusal.guards)):
+        if leaves and len(refusal.stack) <= _LONGEST and any(map(_holds_in_capture, refusal.guards)):
             found.append(refusal)
 
     visit(replace(root, node=node.body), analysis.behaviors.built, see, refuse)
     return [] if captures else found
+
+
+def _holds_in_capture(test: Test) -> bool:
+    """Whether a test is true for a capture: because of that alone, or of a lock as well (`self.locked or capturing()`)."""
+    match test:
+        case ("or", *inner):
+            return any(map(_holds_in_capture, inner))
+    return implies_capture(test)
 
 
 def _taker(analysis: Analysis, guard: Refusal, handlers: Sequence[b.Handler]) -> b.Handler | None:
