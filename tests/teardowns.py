@@ -69,6 +69,8 @@ class Steps:
         self.graphs.clear()
         self.outs.clear()
 
+    def close(self, flag, call):
+{close}
 
 class Server:
     def __init__(self):
@@ -106,10 +108,30 @@ _LINES = (
     "{one}.record(1)",
     "last = {one}.outs",
     "call(len({one}.outs))",
+    "{one}.close(flag, call)",
     "self.active = {one}",
     "{one}, {other} = {other}, {one}",
     "Shared.users -= 1",
 )
+_OWN_LINES = (
+    "self.reset()",
+    "self.reset()",
+    "self.release()",
+    "for graph in self.graphs.values():\n    graph.reset()",
+    "self.graphs.clear()",
+    "self.outs.clear()",
+    "self.outs.clear()",
+    "self.outs = {{}}",
+    "torch.cuda.empty_cache()",
+    "torch.cuda.empty_cache()",
+    "torch.cuda.synchronize()",
+    "self.record(1)",
+    "last = self.outs",
+    "call(len(self.outs))",
+    "call()",
+    "self.cache.free()",
+)
+_OWN_BLOCKS = ("if flag:", "if self.graphs:", "with Shared.lock:", "for _ in range(2):", "try:")
 _BLOCKS = (
     "if flag:",
     "if {one}.graphs:",
@@ -123,33 +145,45 @@ _BLOCKS = (
 )
 
 
-def method(rng: random.Random) -> str:
-    """The body of the method."""
-    lines = _block(rng, rng.randint(3, 6), 0, in_loop=False)
+def program(rng: random.Random) -> str:
+    """One program; the methods are `Steps.close` and `Server.stop`."""
+    close = _indented(_block(rng, rng.randint(3, 6), 0, _OWN_LINES, _OWN_BLOCKS, ()))
+    stop = _indented(_block(rng, rng.randint(3, 6), 0, _LINES, _BLOCKS, _RUNNERS))
+    return PROGRAM.lstrip().replace("{close}", close) + stop
+
+
+def _indented(lines: list[str]) -> str:
     return textwrap.indent("\n".join(lines), " " * 8) + "\n"
 
 
-def _block(rng: random.Random, size: int, depth: int, *, in_loop: bool) -> list[str]:
+def _block(
+    rng: random.Random,
+    size: int,
+    depth: int,
+    choices: tuple[str, ...],
+    headers: tuple[str, ...],
+    runners: tuple[str, ...],
+) -> list[str]:
     found: list[str] = []
     for _ in range(size):
-        runners = (*_RUNNERS, *(["each"] * 4 if in_loop else []))
-        values = {"one": rng.choice(runners), "other": rng.choice(_RUNNERS)}
+        values = {"one": rng.choice(runners), "other": rng.choice(runners)} if runners else {}
         kind = rng.random()
         if kind < 0.3 and depth < 2:
-            header = rng.choice(_BLOCKS).format(**values)
-            inner = _block(rng, rng.randint(1, 3), depth + 1, in_loop=in_loop or " each " in header)
-            if " each " not in header and header == "for _ in range(2):":
+            header = rng.choice(headers).format(**values)
+            known = (*runners, *["each"] * 4) if " each " in header else runners
+            inner = _block(rng, rng.randint(1, 3), depth + 1, choices, headers, known)
+            if header == "for _ in range(2):":
                 inner.append("call()")
-            found += [header, *(f"    {line}" for line in inner)]
+            found += [header, *(textwrap.indent(line, "    ") for line in inner)]
             if header == "try:":
-                last = _block(rng, rng.randint(1, 2), depth + 1, in_loop=in_loop)
+                last = _block(rng, rng.randint(1, 2), depth + 1, choices, headers, runners)
                 word = rng.choice(("finally:", "except RuntimeError:"))
-                found += [word, *(f"    {line}" for line in last)]
+                found += [word, *(textwrap.indent(line, "    ") for line in last)]
         elif kind < 0.34 and depth:
             found.append("return")
             break
         else:
-            found.append(rng.choice(_LINES).format(**values))
+            found.append(rng.choice(choices).format(**values))
     return found
 
 
@@ -174,6 +208,9 @@ def run(text: str, flag: bool, name: str, index: int, again: bool) -> tuple[list
     def state() -> dict[str, Any]:
         return {
             "live": sorted(live),
+            "replayable": sorted(
+                graph.number for each in everyone.values() for graph in each.graphs.values() if graph.number in live
+            ),
             "outs": {key: sorted(each.outs) for key, each in everyone.items()},
             "graphs": {key: sorted(each.graphs) for key, each in everyone.items()},
             "cache": server.cache.blocks is not None,
@@ -188,10 +225,11 @@ def run(text: str, flag: bool, name: str, index: int, again: bool) -> tuple[list
             server.draft.record(3)
 
     dist.barrier = lambda: seen.append(("barrier", dist.alive))
-    try:
-        server.stop(flag, name, index, call)
-    except RuntimeError as error:
-        seen.append(str(error))
+    for method in (lambda: server.stop(flag, name, index, call), lambda: server.main.close(flag, call)):
+        try:
+            method()
+        except RuntimeError as error:
+            seen.append(str(error))
     return seen, state()
 
 
