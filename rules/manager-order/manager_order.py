@@ -5,6 +5,7 @@ A suspect's path holds the release of the memory (`kv_release`, `ws_release` or 
 effects happen. Its values:
 
     place       the memory, as the message names it
+    within      calls in the functions that release which nobody knows, one a line
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ def fix(finding: Finding, modules: Modules) -> Fix | None:
     if death is None or release is None or tree.function(death) is not tree.function(release):
         return None
     conditions = ["nothing else refers to what is dropped, so that its graphs die there"] if _is_drop(death) else []
+    conditions += [f"{call} captures nothing" for call in finding.values.get("within", "").splitlines()]
     edits = _in_one_block(tree, release, death, conditions) or _across_finally(tree, release, death)
     if not edits:
         return None

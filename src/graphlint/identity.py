@@ -94,6 +94,17 @@ def unknown_between(analysis: Analysis, first: Event, last: Event) -> Sequence[s
     return tuple(dict.fromkeys(" ".join(source.text(span).split()) for span in spans))
 
 
+def unknown_within(analysis: Analysis, events: Sequence[Event], depth: int) -> Sequence[str]:
+    """The calls that nobody knows in the functions which events happen in, below a depth of their stacks."""
+    found: dict[str, None] = {}
+    for name in dict.fromkeys(frame.function for event in events for frame in event.stack[depth + 1 :]):
+        built = analysis.behaviors.built(name)
+        source = analysis.project.functions[name].module.source
+        for _, span in sorted(built.unresolved if built is not None else (), key=lambda each: each[1]):
+            found[f"`{' '.join(source.text(span).split())}` in {name.rpartition('.')[2]}()"] = None
+    return tuple(found)
+
+
 def _together(first: Event, last: Event) -> int:
     """Depth of the innermost function that both events stand in."""
     depth = 0

@@ -26,7 +26,7 @@ from graphlint.effects import Effect
 from graphlint.engines import Repetition, has_others, releasing_frame, repeated
 from graphlint.execution import Config, Event, Frame, visit
 from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
-from graphlint.identity import is_one_object, unknown_between, yields_between
+from graphlint.identity import is_one_object, unknown_between, unknown_within, yields_between
 from graphlint.platforms import is_on_one_platform
 from graphlint.readers import (
     RELEASES,
@@ -659,6 +659,7 @@ def _suspect(
         "dominates": "yes" if dominated else "",
         "skips": skips,
         "beyond": _beyond(trace, event, depth),
+        "within": "\n".join(unknown_within(analysis, trace, depth)[:_MOST_UNKNOWN]),
         "between": "\n".join(unknown_between(analysis, trace[0], trace[-1])[:_MOST_UNKNOWN]) if len(trace) > 1 else "",
     }
     values = {key: value for key, value in values.items() if value}
