@@ -106,6 +106,19 @@ REPORTED = {
         {"room": "while len(self._table) >= 4:\n    self._room()", "evict": "self._table.popitem(last=False)"},
         "self._table.popitem(last=False)",
     ),
+    "what a filter finds too old": (
+        {"evict": "now = next(self._clock)\nold = [name for name, entry in self._table.items() if now - entry.used > 9]\n"
+                  "for name in old:\n    del self._table[name]"},
+        "del self._table[name]",
+    ),
+    "a surplus": (
+        {"evict": "surplus = len(self._table) - 4\nfor name in list(self._table)[:surplus]:\n    self._table.pop(name)"},
+        "self._table.pop(name)",
+    ),
+    "as often as there are too many": (
+        {"evict": "for _ in range(len(self._table) - 4):\n    self._table.popitem(last=False)"},
+        "self._table.popitem(last=False)",
+    ),
     "everything is listed": (
         {"after": "self._pinned.add(name)",
          "evict": "for name in list(self._table):\n    if len(self._table) > 4 and name not in self._pinned:\n"
@@ -116,6 +129,11 @@ REPORTED = {
 PIN = "def pin(self, name):\n    self._pinned.add(name)"
 SILENT = {
     "no bound": {"evict": "pass"},
+    "what nobody uses": {
+        "evict": "idle = [name for name, entry in self._table.items() if entry.used <= 0]\n"
+        "for name in idle:\n    del self._table[name]",
+    },
+    "one that is named": {"evict": "pass", "more": "def drop(self, name):\n    self._table.pop(name, None)"},
     "what is set aside stays": {
         "evict": "for name in list(self._table):\n    if len(self._table) > 4 and name not in self._pinned:\n"
         "        del self._table[name]",
@@ -211,3 +229,106 @@ def test_a_search_comes_before_the_refusal() -> None:
     for first, expected in (("pass", 1), (own, 0)):
         Path("m.py").write_text(textwrap.dedent(SEARCHED).format(first=first))
         assert len(check.check(["."], Settings(), registry.select((RULE,))).findings) == expected
+
+
+KINDS = """
+    from collections import OrderedDict
+    from typing import Dict
+
+    import torch
+    from torch import nn
+
+
+    class Lru(OrderedDict):
+        def __init__(self, most):
+            super().__init__()
+            self.most = most
+
+        def __setitem__(self, key, value):
+            super().__setitem__(key, value)
+            if {full}:
+                self.popitem(last=False)
+
+
+    class Bias:
+        def __init__(self):
+            self.table = Lru(8)
+
+        def of(self, n):
+            if n not in self.table:
+                self.table[n] = torch.zeros(n, device="cuda")
+            return self.table[n]
+
+
+    class Head(nn.Module):
+        def __init__(self, weight):
+            super().__init__()
+            self.weight = nn.Parameter(weight)
+
+        def forward(self, x):
+            return x @ self.weight
+
+
+    class Heads:
+        def __init__(self, make):
+            self.make = make
+            self.live: Dict[str, {kind}] = {{}}
+
+        def __getitem__(self, name):
+            if name not in self.live:
+                if len(self.live) >= 4:
+                    del self.live[next(iter(self.live))]
+                self.live[name] = self.make(name)
+            return self.live[name]
+
+
+    def bounded(most):
+        def around(function):
+            store = OrderedDict()
+
+            def inner(*key):
+                if key not in store:
+                    store[key] = function(*key)
+                    if len(store) > {most}:
+                        store.popitem()
+                return store[key]
+
+            return inner
+
+        return around
+
+
+    @bounded(8)
+    def mask(n):
+        return torch.ones(n, n, device="cuda")
+
+
+    class Runner:
+        def __init__(self, make):
+            self.bias = Bias()
+            self.heads = Heads(make)
+            self.graph = torch.cuda.CUDAGraph()
+
+        def step(self, name, x):
+            return mask(x.shape[0]) @ (self.heads[name](x) + self.bias.of(x.shape[1]))
+
+        def record(self, name, x):
+            self.step(name, x)
+            with torch.cuda.graph(self.graph):
+                self.y = self.step(name, x)
+"""
+
+
+def test_other_kinds_of_caches() -> None:
+    parts = {"full": "len(self) > self.most", "kind": "Head", "most": "most"}
+    lines = ["self.popitem(last=False)", "del self.live[next(iter(self.live))]", "store.popitem()"]
+    assert _lines(**parts) == lines
+    assert _lines(**{**parts, "full": "key is None"}) == lines[1:]
+    assert _lines(**{**parts, "kind": "int"}) == [lines[0], lines[2]]
+
+
+def _lines(**parts: str) -> list[str]:
+    text = textwrap.dedent(KINDS).format(**parts)
+    Path("m.py").write_text(text)
+    findings = check.check(["."], Settings(), registry.select((RULE,))).findings
+    return [text.splitlines()[text[: each.span.start].count("\n")].strip() for each in findings]

@@ -27,7 +27,17 @@ from graphlint.project import BOUNDED, FunctionEntry
 from graphlint.source import Span
 from graphlint.summaries import Analysis, Site
 from graphlint.typestate import place_text, step
-from graphlint.values import ELEMENT, MEMO, Place, Test, asks_capture, excludes_capture, implies_capture
+from graphlint.values import (
+    ELEMENT,
+    MEMO,
+    MODULE_CLASS,
+    Place,
+    Test,
+    asks_capture,
+    excludes_capture,
+    flat,
+    implies_capture,
+)
 
 _TEST = "torch.cuda.is_current_stream_capturing"
 _FEW = ("device", "device_index", "dtype", "stream")
@@ -91,13 +101,17 @@ def _evictions(analysis: Analysis, runs: Runs) -> Iterator[Eviction]:
             node = event.node
             if not isinstance(node, b.Touches) or not event.places or not (node.how in _GIVES or _is_cut(event)):
                 continue
-            slot = node.slot or _slot_given(analysis, root, event.places[0])
+            slot = (
+                node.slot or _slot_given(analysis, root, event.places[0]) or _slot_of(analysis, root, event.places[0])
+            )
             held = analysis.holds(slot)
             if node.how not in ("pop", "drop") and "graph" in held:
                 continue
             if not held & {"fresh", "tensor", "graph"} and not _is_read(analysis, slot):
                 continue
-            if any(_is_full(test, event.places[0], taken=node.how == "pop") for test in event.guards):
+            if any(_is_full(test, event.places[0], taken=node.how == "pop") for test in event.guards) or (
+                node.how in ("pop", "drop") and _is_left_over(analysis, event, slot)
+            ):
                 yield Eviction(root, event, event.places[0], slot)
             elif node.how in ("pop", "drop"):
                 full = next(_full_for_callers(runs, root, event), None)
@@ -107,9 +121,15 @@ def _evictions(analysis: Analysis, runs: Runs) -> Iterator[Eviction]:
 
 def _is_read(analysis: Analysis, slot: b.Slot | None) -> bool:
     """Whether captured code reads a container of what is device memory, as its types say: whoever made it."""
-    if slot is None or not analysis.holds(slot) & {"declared", "memory", "tensor"} or "graph" in analysis.holds(slot):
+    if slot is None or slot not in _captured_reads(analysis) or "graph" in analysis.holds(slot):
         return False
-    return slot in _captured_reads(analysis)
+    return bool(analysis.holds(slot) & {"declared", "memory", "tensor"}) or _is_of_modules(analysis, slot)
+
+
+def _is_of_modules(analysis: Analysis, slot: b.Slot) -> bool:
+    """Whether a container holds modules of torch, whose weights are device memory."""
+    types = analysis.behaviors.field_types(*slot) if slot[0] in analysis.project.classes else ()
+    return any(t.name != MODULE_CLASS and MODULE_CLASS in analysis.project.mro(t.name) for t in flat(types))
 
 
 def _captured_reads(analysis: Analysis) -> frozenset[b.Slot]:
@@ -125,7 +145,7 @@ def _giving(analysis: Analysis) -> Iterator[Behavior]:
     for each in analysis.behaviors.all() if analysis.captured_reads else ():
         if "|" not in each.key and not each.key.endswith(MODULE):
             nodes = (node for node in each.nodes if isinstance(node, b.Touches) and node.how in _GIVES)
-            if any(_is_read(analysis, node.slot) for node in nodes):
+            if any(_is_read(analysis, node.slot or _slot_of(analysis, each, *node.places[:1])) for node in nodes):
                 yield each
 
 
@@ -142,6 +162,71 @@ def _slot_given(analysis: Analysis, root: Behavior, place: Place) -> b.Slot | No
     """The attribute or variable whose container a function is handed, where all who call it hand it the same."""
     given = analysis.behaviors.slots_given.get((root.function, place[0][1:]), set()) if len(place) == 1 else set()
     return next(iter(given)) if len(given) == 1 else None
+
+
+def _slot_of(analysis: Analysis, root: Behavior, place: Place = ()) -> b.Slot | None:
+    """The attribute or variable that holds the object at hand, which is a container itself, where there is only one."""
+    owner = analysis.project.functions[root.function].owner
+    if owner is None or place != (f"${root.receiver}",):
+        return None
+    held = [slot for slot, notes in analysis.behaviors.slots.items() if owner in notes.types]
+    return held[0] if len(held) == 1 else None
+
+
+def _is_left_over(analysis: Analysis, event: Event, slot: b.Slot | None) -> bool:
+    """Whether a loop takes out the entries that a bound leaves over: those that a comparison chose, or a number of them."""
+    body = analysis.project.functions[event.stack[-1].function].lowered.flow
+    name = event.places[0][-1]
+    loops = [
+        each for each in flow.statements(body) if isinstance(each, flow.Star) and each.span.contains(event.node.span)
+    ]
+    for expr in (part for loop in loops if loop.iterable is not None for part in _written_out(loop.iterable, body)):
+        match expr:
+            case flow.Item(base=base, key=flow.Op(op="Slice", operands=(_, *_))) if name in _names(base):
+                return True
+            case flow.Call(callee=flow.Name(id="range"), args=args) if any(name in _names(arg) for arg in args):
+                return True
+            case flow.Each(iterable=iterable, tests=tests) if _is_read(analysis, slot):
+                owner = slot[0] if slot is not None else ""
+                beside = any((owner, each) in analysis.behaviors.slots for each in _names(iterable))
+                if beside and any(map(_is_of_degree, tests)):
+                    return True
+    return False
+
+
+def _written_out(expr: flow.Expr, body: flow.Flow) -> Iterator[flow.Expr]:
+    """An expression with its parts, and those of what local variables in it were given."""
+    seen: set[str] = set()
+    waiting = [expr]
+    while waiting:
+        each = waiting.pop()
+        yield each
+        waiting += flow.subexpressions(each)
+        if isinstance(each, flow.Name) and each.id not in seen:
+            seen.add(each.id)
+            waiting += [
+                bind.value
+                for bind in flow.statements(body)
+                if isinstance(bind, flow.Bind)
+                and bind.value is not None
+                and bind.target == flow.Name(each.id, bind.target.span)
+            ]
+
+
+def _names(expr: flow.Expr) -> set[str]:
+    """Attributes and variables that an expression speaks of."""
+    found = {expr.name} if isinstance(expr, flow.Attr) else {expr.id} if isinstance(expr, flow.Name) else set[str]()
+    return found.union(*map(_names, flow.subexpressions(expr)))
+
+
+def _is_of_degree(test: flow.Expr) -> bool:
+    """Whether a test compares by order, and with something else than nothing."""
+    match test:
+        case flow.Op(op="<" | ">" | "<=" | ">=", operands=operands):
+            return not any(isinstance(each, flow.Lit) and each.value in (0, None) for each in operands)
+        case flow.Op(op="and" | "or" | "not", operands=operands):
+            return any(map(_is_of_degree, operands))
+    return False
 
 
 def _full_for_callers(runs: Runs, root: Behavior, event: Event) -> Iterator[Event]:
@@ -520,12 +605,24 @@ def _is_searched_before(store: Store) -> bool:
 
 def _precision(analysis: Analysis, eviction: Eviction, mine: list[Store], *, captures: bool) -> Precision:
     captured = {key.partition("|")[0] for key in analysis.captured}
-    if any(store.function in captured for store in mine):
+    if any(store.function in captured or _decorates(analysis, store, captured) for store in mine):
         return Precision.HIGH
     if _is_read(analysis, eviction.slot):
         return Precision.MEDIUM
     knows = any(isinstance(node, b.Either) and asks_capture(node.test) for store in mine for node in store.root.nodes)
     return Precision.MEDIUM if knows or not captures else Precision.LOW
+
+
+def _decorates(analysis: Analysis, store: Store, functions: set[str]) -> bool:
+    """Whether it is a decorator of one of these functions that stores what they make."""
+    outer, nested, _ = store.function.partition(".<locals>")
+    name = outer.rpartition(".")[2]
+    return bool(nested) and any(
+        flow.last_name(each.callee if isinstance(each, flow.Call) else each) == name
+        for function in functions
+        if function in analysis.project.functions
+        for each in analysis.project.functions[function].facts.decorators
+    )
 
 
 def _suspect(analysis: Analysis, eviction: Eviction, precision: Precision, mine: Sequence[Store] = ()) -> Suspect:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from graphlint import behavior as b
 from graphlint import flow
@@ -569,7 +569,7 @@ class Calling(Deferring):
 
     def container_method(self, receiver: Value, name: str, args: Sequence[Value], expr: flow.Call) -> Value | None:
         """A method of a dict, list, set or deque, on a receiver that is one or may be one."""
-        kinds = {t.name for t in receiver.types}
+        kinds = {each for t in receiver.types for each in self._kinds(t.name)}
         if kinds and not kinds & CONTAINERS:
             return None
         if not kinds and (receiver.symbol is not None or not receiver.places):
@@ -620,6 +620,14 @@ class Calling(Deferring):
                 return None
             return receiver.element
         return NOTHING_KNOWN if kinds else None
+
+    def _kinds(self, name: str) -> Iterator[str]:
+        """The names of a class and, where it is a container or derives from one, of that."""
+        yield name
+        for each in self.project.mro(name) if name in self.project.classes else (name,):
+            module, _, last = each.rpartition(".")
+            if module in ("", "builtins", "collections", "weakref") and last in CONTAINERS:
+                yield last
 
     def updated(self, container: Value, display: flow.Group, items: Value, span: Span) -> None:
         """A dictionary that takes in the items of a display."""
