@@ -149,7 +149,8 @@ def program(rng: random.Random) -> str:
     """One program; the methods are `Steps.close` and `Server.stop`."""
     close = _indented(_block(rng, rng.randint(3, 6), 0, _OWN_LINES, _OWN_BLOCKS, ()))
     stop = _indented(_block(rng, rng.randint(3, 6), 0, _LINES, _BLOCKS, _RUNNERS))
-    return PROGRAM.lstrip().replace("{close}", close) + stop
+    whole = PROGRAM.lstrip().replace("{close}", close) + stop
+    return whole if rng.random() < 0.5 else whole.replace("Shared.get(rows))", "rows)")
 
 
 def _indented(lines: list[str]) -> str:

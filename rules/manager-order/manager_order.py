@@ -5,12 +5,13 @@ A suspect's path holds the release of the memory (`kv_release`, `ws_release` or 
 effects happen. Its values:
 
     place       the memory, as the message names it
+    changes     names of attributes that the graphs' release changes, separated by spaces
     within      calls in the functions that release which nobody knows, one a line
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -56,6 +57,7 @@ def fix(finding: Finding, modules: Modules) -> Fix | None:
         return None
     conditions = ["nothing else refers to what is dropped, so that its graphs die there"] if _is_drop(death) else []
     conditions += [f"{call} captures nothing" for call in finding.values.get("within", "").splitlines()]
+    conditions += _asked(tree, release, death, frozenset(finding.values.get("changes", "").split()))
     edits = _in_one_block(tree, release, death, conditions) or _across_finally(tree, release, death)
     if not edits:
         return None
@@ -73,6 +75,32 @@ def _release(found: Suspect | Finding, tree: Tree) -> Unit | None:
         if step.effect in _RELEASES and step.path == found.path and found.function.contains(step.span):
             return tree.statement(step.span)
     return None
+
+
+def _asked(tree: Tree, release: Unit, death: Unit, changes: frozenset[str]) -> Iterator[str]:
+    """Tests in front of the graphs' release that ask, of whatever object, for something that it changes of its own."""
+    met = meeting(tree, release, death)
+    if met is None:
+        return
+    first, last, between = met
+    inside = [node for node in tree.spans if isinstance(node, cst.If | cst.While | cst.IfExp)]
+    for unit in (first, *between):
+        for node in inside:
+            named = changes & _attributes(node.test)
+            if unit is not last and named and tree.spans[unit].contains(tree.spans[node]):
+                row = tree.source.row(tree.spans[node].start)
+                yield f"row {row} asks for another object's `{min(named)}`, not for what the graphs' release changes"
+
+
+def _attributes(test: cst.BaseExpression) -> frozenset[str]:
+    found: set[str] = set()
+    waiting: list[cst.CSTNode] = [test]
+    while waiting:
+        each = waiting.pop()
+        waiting += each.children
+        if isinstance(each, cst.Attribute):
+            found.add(each.attr.value)
+    return frozenset(found)
 
 
 def _is_drop(death: Unit) -> bool:

@@ -659,6 +659,7 @@ def _suspect(
         "dominates": "yes" if dominated else "",
         "skips": skips,
         "beyond": _beyond(trace, event, depth),
+        "changes": _changes(analysis, event, depth),
         "within": "\n".join(unknown_within(analysis, trace, depth)[:_MOST_UNKNOWN]),
         "between": "\n".join(unknown_between(analysis, trace[0], trace[-1])[:_MOST_UNKNOWN]) if len(trace) > 1 else "",
     }
@@ -690,6 +691,13 @@ def _sharers(analysis: Analysis, subject: Subject, trace: Sequence[Event]) -> st
     owners.update(dict.fromkeys(t for node in nodes if isinstance(node, b.Happens) for t in node.types))
     others = [name for name in owners if name in analysis.project.classes and has_others(analysis, name)]
     return ", ".join(f"any other `{name.rpartition('.')[2]}`" for name in others)
+
+
+def _changes(analysis: Analysis, event: Event, depth: int) -> str:
+    """Names of the attributes and variables that what happens at the reported place gives something else, or empties."""
+    built = (analysis.behaviors.built(frame.function) for frame in event.stack[depth + 1 :])
+    slots = {slot for each in built if each is not None for slot in each.touched} | {event.node.slot}
+    return " ".join(sorted(slot[1] for slot in slots if slot is not None))
 
 
 def _beyond(trace: Sequence[Event], event: Event, depth: int) -> str:
