@@ -11,6 +11,7 @@ from graphlint.config import Settings
 
 HEAD = """
 import contextlib
+import contextvars
 
 import torch
 
@@ -99,6 +100,92 @@ def record(arena: Arena, x):
         with torch.cuda.graph(graph):
             return graph, forward(x, state)
 """,
+    "a record in a variable of the module": """
+class Now:
+    def __init__(self, arena, hold):
+        self.arena = arena
+        self.hold = hold
+
+
+_now = None
+
+
+@contextlib.contextmanager
+def entered(arena):
+    global _now
+    before = _now
+    _now = Now(arena, hold={asked})
+    try:
+        yield
+    finally:
+        _now = before
+
+
+def current() -> Now:
+    return _now
+
+
+def forward(x):
+    return current().arena.lend(4, current().hold) + x
+
+
+def record(arena: Arena, x):
+    with entered(arena):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            return graph, forward(x)
+""",
+    "a record in a context variable": """
+class Now:
+    def __init__(self, arena, hold):
+        self.arena = arena
+        self.hold = hold
+
+
+_now = contextvars.ContextVar("now")
+
+
+def enter(arena):
+    _now.set(Now(arena, {asked}))
+
+
+def forward(x):
+    now: Now = _now.get()
+    return now.arena.lend(4, now.hold) + x
+
+
+def record(arena: Arena, x):
+    enter(arena)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        return graph, forward(x)
+""",
+    "a record that is handed to who puts it into a variable": """
+class Now:
+    def __init__(self, arena, hold):
+        self.arena = arena
+        self.hold = hold
+
+
+_now = None
+
+
+def enter(now):
+    global _now
+    _now = now
+
+
+def forward(x):
+    now: Now = _now
+    return now.arena.lend(4, now.hold) + x
+
+
+def record(arena: Arena, x):
+    enter(Now(arena, {asked}))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        return graph, forward(x)
+""",
     "set on each of several layers by a question that is turned round": """
 class Layer:
     def __init__(self):
@@ -172,3 +259,11 @@ def test_what_asks_nothing_is_left_alone(way: str) -> None:
 
 def test_a_function_that_only_refuses_keeps_no_answer() -> None:
     assert found(REFUSED) == []
+
+
+def test_a_variable_that_is_set_again_inside_of_the_capture() -> None:
+    way = WAYS["a record in a variable of the module"].format(asked="busy()")
+    inside = "        with torch.cuda.graph(graph):\n            return graph, forward(x)\n"
+    again = "        with torch.cuda.graph(graph), entered(arena):\n            return graph, forward(x)\n"
+    assert inside in way
+    assert found(way.replace(inside, again)) == []

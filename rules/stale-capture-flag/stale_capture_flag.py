@@ -307,6 +307,9 @@ class _Finder:
             if isinstance(target, flow.Attr) and entry.owner is not None:
                 yield from (reader for reader in self._readers((entry.owner, name)) if self._is_in_block(*reader))
                 continue
+            if (shared := self._variable(entry, target)) is not None:
+                yield from (reader for reader in self._readers(shared) if self._is_in_block(*reader))
+                continue
             yield from self._recorded(entry, target)
             for block in self._blocks(entry):
                 if _within(block, span):
@@ -316,10 +319,37 @@ class _Finder:
                     for expr in flow.expressions(block.body)
                     if isinstance(expr, flow.Name) and expr.id == name
                 )
+        yield from (reader for reader in self._handed_on(entry, span) if self._is_in_block(*reader))
         if depth < _HIGHEST and entry.name not in self.captured and entry.facts.name not in _CONSTRUCTORS:
             for caller, called in self._calls(entry):
                 if not called.captured:
                     yield from self._used_in_block(caller, called.expr.span, depth + 1)
+
+    def _handed_on(self, entry: FunctionEntry, span: Span) -> Iterator[tuple[FunctionEntry, Span]]:
+        """Readers of the module's variable into which a function that is called puts what it is given."""
+        for called in self.dependences.reading(entry.name).calls:
+            for argument in (*called.expr.args, *(value for _, value in called.expr.keywords)):
+                if called.captured or not argument.span.contains(span):
+                    continue
+                for name in called.functions:
+                    function = self.project.functions[name]
+                    param = self._parameter(name, called, argument)
+                    for bind in flow.statements(function.lowered.flow):
+                        if isinstance(bind, flow.Bind) and isinstance(bind.value, flow.Name) and bind.value.id == param:
+                            shared = self._variable(function, bind.target)
+                            yield from self._readers(shared) if shared is not None else ()
+
+    def _variable(self, entry: FunctionEntry, target: flow.Expr) -> tuple[str, str] | None:
+        """The variable of the module that a function gives something to, itself or in an attribute."""
+        while isinstance(target, flow.Attr):
+            target = target.base
+        if not isinstance(target, flow.Name) or target.id not in entry.module.variables:
+            return None
+        is_local = target.id not in entry.lowered.globals and any(
+            isinstance(bind, flow.Bind) and isinstance(bind.target, flow.Name) and bind.target.id == target.id
+            for bind in flow.statements(entry.lowered.flow)
+        )
+        return None if is_local else (f"mod:{entry.module.name}", target.id)
 
     def _recorded(self, entry: FunctionEntry, given: flow.Expr) -> Iterator[tuple[FunctionEntry, Span]]:
         """Where a function gives something to another one that uses it in the block of a capture."""
@@ -350,6 +380,11 @@ class _Finder:
                     target = target.base
                 if isinstance(target, flow.Name | flow.Attr):
                     yield target
+            if isinstance(bind, flow.Eval | flow.Bind) and isinstance(bind.value, flow.Call):  # a context variable's
+                call = bind.value
+                if flow.last_name(call) == "set" and isinstance(call.callee, flow.Attr) and call.span.contains(span):
+                    if isinstance(call.callee.base, flow.Name) and call.span != span:
+                        yield call.callee.base
 
     def _blocks(self, entry: FunctionEntry) -> Iterator[flow.Scope]:
         """The blocks of captures in a function."""
