@@ -23,11 +23,13 @@ from graphlint import behavior as b
 from graphlint import flow
 from graphlint.absence import can_lack
 from graphlint.behavior import Behavior
+from graphlint.bindings import Binding
 from graphlint.conditions import THERE, Asked, Condition, conditions, names_in
 from graphlint.edits import Applicability, Fix
 from graphlint.effects import Effect
 from graphlint.execution import Branch, Event
 from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
+from graphlint.last_given import Given, excludes, last_given
 from graphlint.ownership import Holding, holdings, keepers
 from graphlint.platforms import alternatives, platform_words
 from graphlint.project import FunctionEntry
@@ -46,7 +48,7 @@ from graphlint.teardowns import (
     teardowns,
 )
 from graphlint.typestate import step
-from graphlint.values import CONTAINERS, ELEMENT, Place, Value
+from graphlint.values import CONTAINERS, ELEMENT, MODULE_CLASS, Place, Value
 from graphlint.vocabulary import words_in
 
 if TYPE_CHECKING:
@@ -56,6 +58,9 @@ if TYPE_CHECKING:
 _SHARED = ("class:", "mod:")
 _MAPPINGS = frozenset(("dict", "OrderedDict", "defaultdict"))
 _WAITS = frozenset(("barrier", "debug", "drain", "info", "join", "set", "synchronize", "wait", "warning"))
+_WALKS = frozenset(("children", "modules", "named_children", "named_modules"))
+"""Methods of a module that give those which are registered in it."""
+_REGISTERS = frozenset(("add_module", "register_module", "setattr", "__setattr__"))
 _NEAR = 0.75
 """How alike a name that is asked for and that of a method have to be."""
 
@@ -83,6 +88,7 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
     for suspect in (
         *(_gate_suspect(analysis, gate) for gate in gates),
         *_missed(analysis, gates),
+        *_unregistered(analysis),
         *_idle(analysis, gates),
     ):
         best.setdefault((suspect.path, suspect.at, suspect.values["place"]), suspect)
@@ -148,6 +154,84 @@ def _idle(analysis: Analysis, gates: Sequence[_Gate]) -> Iterator[Suspect]:
                         )
 
 
+def _unregistered(analysis: Analysis) -> Iterator[Suspect]:
+    """Teardowns that go over the modules in a module, which those in a plain list or dictionary are none of."""
+    for roots in teardowns(analysis).values():
+        for root in roots:
+            ended = [death for death in deaths(analysis, root) if death.site.event.loops]
+            walks: dict[Span, tuple[FunctionEntry, flow.Attr, list[Death]]] = {}
+            for death in ended:
+                for loop in death.site.event.loops:
+                    function = analysis.project.functions[loop.function]
+                    for walk in _module_walks(function, loop.span):
+                        walks.setdefault(walk.span, (function, walk, []))[2].append(death)
+            for at, (function, walk, reaching) in walks.items():
+                for holding in _plain(analysis, function, walk):
+                    if any(holding.name in death.place for each in roots for death in deaths(analysis, each)):
+                        continue
+                    if all(death.owners.isdisjoint(_families(analysis, holding)) for death in reaching):
+                        continue
+                    text = function.module.source.text
+                    reason = f"`{text(walk.span)}()` does not come to what is in a plain container"
+                    found = _suspect(analysis, root, holding, function, at, reason, reaching, gate="part")
+                    place = f"{text(walk.base.span)}.{holding.name}"
+                    yield replace(found, values={**found.values, "place": place})
+
+
+def _module_walks(function: FunctionEntry, loop: Span) -> Iterator[flow.Attr]:
+    """What gives the modules that a loop goes over: `self.model.modules`."""
+    if function.facts.words.isdisjoint(_WALKS):
+        return
+    for statement in flow.statements(function.lowered.flow):
+        if isinstance(statement, flow.Star) and statement.span == loop and statement.iterable is not None:
+            for call in flow.calls(flow.Eval(statement.iterable, statement.iterable.span)):
+                if isinstance(call.callee, flow.Attr) and call.callee.name in _WALKS:
+                    yield call.callee
+
+
+def _plain(analysis: Analysis, function: FunctionEntry, walk: flow.Attr) -> Iterator[Holding]:
+    """Attributes of the walked module that hold modules with graphs in a container which registers none of them."""
+    for t in analysis.behaviors.typed(function, walk.base).types:
+        if MODULE_CLASS not in analysis.project.mro(t.name) or _registers(analysis, t.name):
+            continue
+        for holding in holdings(analysis, t.name):
+            given = [expr for _, expr, how in _given(analysis, t.name, holding.name) if how == "set"]
+            are_modules = all(MODULE_CLASS in analysis.project.mro(each) for each in holding.classes)
+            if holding.is_made and holding.classes and are_modules and given and all(map(_is_plain, given)):
+                yield holding
+
+
+def _given(analysis: Analysis, class_name: str, name: str) -> Iterator[Binding]:
+    """What an attribute of a class's instances is given."""
+    for each in analysis.project.mro(class_name):
+        yield from analysis.behaviors.field_bindings(each).get(name, ())
+
+
+def _is_plain(expr: flow.Expr) -> bool:
+    """Whether a value is a list, a tuple or a dictionary as Python has them."""
+    match expr:
+        case flow.Group() | flow.Each():
+            return True
+        case flow.Call(callee=flow.Name(id="dict" | "list" | "tuple")):
+            return True
+    return False
+
+
+def _registers(analysis: Analysis, class_name: str) -> bool:
+    """Whether a method of a module names modules that it registers itself."""
+    return any(
+        not analysis.project.functions[method].facts.words.isdisjoint(_REGISTERS)
+        for each in analysis.project.mro(class_name)
+        if each in analysis.project.classes
+        for method in analysis.project.classes[each].methods.values()
+    )
+
+
+def _families(analysis: Analysis, holding: Holding) -> frozenset[str]:
+    """Classes of the objects in an attribute, and their ancestors."""
+    return frozenset(each for kind in holding.classes for each in analysis.project.mro(kind))
+
+
 def _closing(analysis: Analysis, function: FunctionEntry) -> Root | None:
     """A method that takes its object down for good, and calls a teardown of something that the object holds."""
     if function.kind != "method" or not is_final(function.facts.name):
@@ -199,6 +283,17 @@ def _judge(
         at = _test_span(function, branch.frame.span)
         reason = f"it asks `{attribute}`, which nothing ever sets"
         return _suspect(analysis, reaching[0].root, holding, function, at, reason, reaching, gate="flag")
+    late = _asked_too_late(analysis, reaching)
+    if late is not None:
+        branch, given = late
+        function = analysis.project.functions[branch.frame.function]
+        at = _test_span(function, branch.frame.span)
+        where = "not " * (not branch.taken)
+        reason = (
+            f"it releases them only where `{where}{function.module.source.text(at)}`, which cannot be so after "
+            f"`{given.function.module.source.text(given.bind.span)}`"
+        )
+        return _suspect(analysis, reaching[0].root, holding, function, at, reason, reaching, gate="part")
     branch = _test_of_another(analysis, class_name, holding, reaching)
     if branch is not None:
         function = analysis.project.functions[branch.frame.function]
@@ -209,6 +304,39 @@ def _judge(
         )
         return _suspect(analysis, reaching[0].root, holding, function, at, reason, reaching, gate="part")
     return None
+
+
+def _asked_too_late(analysis: Analysis, reaching: Sequence[Death]) -> tuple[Branch, Given] | None:
+    """A branch that every death is behind, and that asks for what the way there has made impossible."""
+    first, *others = reaching
+    for branch in first.site.event.branches:
+        function = analysis.project.functions[branch.frame.function]
+        test = _test(function, branch.frame.span)
+        if test is None or not all(_same(branch, each) for each in others):
+            continue
+        stack = first.site.event.stack
+        at = next((i for i, frame in enumerate(stack) if frame.function == branch.frame.function), None)
+        me = function.facts.params[0].name if function.facts.params else ""
+        names = set(attributes_in(test, me)) - _variables(test)  # a variable can have what the attribute was before
+        for said in conditions(Asked(test, branch.taken), function.module.source) if at is not None else ():
+            if said.subject not in names:
+                continue
+            given = last_given(analysis.project, stack[: at + 1], branch.frame.span, said.subject)
+            if given is not None and excludes(given, said):
+                return branch, given
+    return None
+
+
+def _variables(expr: flow.Expr) -> set[str]:
+    """The variables in an expression."""
+    found: set[str] = set()
+    waiting = [expr]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, flow.Name):
+            found.add(part.id)
+        waiting += flow.subexpressions(part)
+    return found
 
 
 def _test_of_another(analysis: Analysis, class_name: str, holding: Holding, reaching: Sequence[Death]) -> Branch | None:
@@ -224,7 +352,7 @@ def _test_of_another(analysis: Analysis, class_name: str, holding: Holding, reac
         if test is None or not all(_same(branch, each) for each in others):
             continue
         for name, said in _asked_of(analysis, function, Asked(test, branch.taken)):
-            if name != holding.name and name not in holding.repeats:
+            if name != holding.name and name not in holding.repeats and (said.is_one or said.values != THERE):
                 if can_lack(analysis, class_name, holding, name, said):
                     return branch
     return None
@@ -239,7 +367,7 @@ def _asked_of(analysis: Analysis, function: FunctionEntry, test: Asked) -> Itera
         if len(places) == 1 and len(places[0]) == 2 and places[0][0] == f"${me}":
             names[name] = places[0][1]
     for each in conditions(test, function.module.source):
-        if each.subject in names and (each.is_one or each.values != THERE):
+        if each.subject in names:
             yield names[each.subject], each
 
 
@@ -640,11 +768,20 @@ def _gate(
     near = next(iter(difflib.get_close_matches(name, sorted(methods), 1, _NEAR)), "")
     elsewhere = any(_offers(analysis, each, name) for each in family)
     means = bool(near) or any(
-        not releasing.get(name, frozenset()).isdisjoint(analysis.project.mro(each)) for each in family
+        not releasing.get(name, frozenset()).isdisjoint(analysis.project.mro(each))
+        for one in family
+        for each in (one, *_wrapped(analysis, one))
     )
     if not means or (not elsewhere and len(lacking) != len(owners)) or _are_ended(analysis, function, lacking, name):
         return None
     return _Gate(function, call, name, attributes, lacking, near, is_sure=not elsewhere)
+
+
+def _wrapped(analysis: Analysis, class_name: str) -> Iterator[str]:
+    """Classes of the objects that own graphs and that those of a class are handed."""
+    for holding in holdings(analysis, class_name):
+        if holding.is_handed:
+            yield from holding.classes
 
 
 def _own_gate(

@@ -21,10 +21,10 @@ from graphlint.descents import NotPartedError, descent, described
 from graphlint.edits import Applicability, Fix
 from graphlint.effects import Effect
 from graphlint.engines import Repetition, releasing_frame, repeated
-from graphlint.execution import Event, Frame, atoms
+from graphlint.execution import Event, Frame, atoms, visit
 from graphlint.findings import Precision, Severity, Step, Suspect
 from graphlint.project import FunctionEntry
-from graphlint.readers import keeps_items, reads
+from graphlint.readers import keeps_items, owners, reads, shares
 from graphlint.summaries import Analysis, Site
 from graphlint.typestate import place_text, step
 from graphlint.values import ELEMENT, Place, Test
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _TITLE = "destroy the graphs of all, release once, then erase"
 _BY_HAND = "release it once for all of them"
+_ANEW = "each new one replaces it"
 _SHARED = ("class:", "mod:")
 _ALIVE = (Effect.GRAPH_DEATH, Effect.CAPTURE)
 
@@ -49,7 +50,13 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
     """
     best: dict[tuple[str, Span], Suspect] = {}
     runs = repeated(analysis)
-    for suspect in (*_per_engine(analysis, runs), *_of_holder(analysis, runs), *_per_graph(analysis)):
+    for suspect in (
+        *_per_engine(analysis, runs),
+        *_of_holder(analysis, runs),
+        *_with_item(analysis),
+        *_made_anew(analysis, runs),
+        *_per_graph(analysis),
+    ):
         key = (suspect.path, suspect.at)
         if key not in best or len(suspect.trace) < len(best[key].trace):
             best[key] = suspect
@@ -61,10 +68,13 @@ def _per_engine(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]]) 
         function = analysis.project.functions[root.function]
         repeated_in = [repetition.root for repetition in runs.get(root.function, ())]
         for repetition in runs.get(root.function, ()):
-            if function.owner is None or not _owns_graphs(analysis, function.owner, root):
+            if function.owner is None:
                 continue
+            owns = _owns_graphs(analysis, function.owner, root)
             for site in analysis.sites(root):
                 event = site.event
+                if not owns and event.node.slot not in reads(analysis, function.owner):
+                    continue  # a part of an object that owns graphs releases what these read
                 if not _is_wide(analysis, site) or releasing_frame(event) != 0 or _is_last_user(analysis, site):
                     continue
                 if event.node.slot is not None and keeps_items(analysis, function.owner, event.node.slot):
@@ -89,8 +99,120 @@ def _of_holder(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]]) -
                 if site.effect is Effect.WS_RELEASE and site.event.node.slot in read and _is_common(site, name):
                     own = [each for each in analysis.sites(root) if each.event.node is site.event.node]
                     if own and _others_live(analysis, repetition, name, own[0].event):
-                        holder = analysis.project.functions[repetition.root].owner or "process"
-                        yield _suspect(analysis, root, own[0], (), repetition, holder=holder.rpartition(".")[2])
+                        holder = (analysis.project.functions[repetition.root].owner or "process").rpartition(".")[2]
+                        whole = f"each was handed it by its {holder}"
+                        yield _suspect(analysis, root, own[0], (), repetition, holder=holder, whole=whole)
+
+
+def _with_item(analysis: Analysis) -> Iterator[Suspect]:
+    """Releases of memory that the objects of a table use in common, made where one of them is taken out and ends.
+
+    A hub unloads one model and lets go of what those that it keeps read, too.
+    """
+    for root in analysis.roots():
+        if not {Effect.WS_RELEASE, Effect.GRAPH_DEATH} <= analysis.kinds[root.key]:
+            continue
+        sites = analysis.sites(root)
+        taken = {
+            place
+            for site in sites
+            if isinstance(site.event.node, b.Touches) and site.event.node.how == "pop" and len(site.event.stack) == 1
+            for place in site.places
+            if not any(loop.function == root.function for loop in site.event.loops)
+            and ("atom", "true", place) not in site.event.guards
+        }
+        for site in sites if taken else ():
+            slot = site.event.node.slot
+            if site.effect is not Effect.WS_RELEASE or slot is None or not _is_of_no_item(root, site):
+                continue
+            for death in sites:
+                if death.effect is not Effect.GRAPH_DEATH:
+                    continue
+                tables = [place for place in taken if any(each[: len(place)] == place for each in death.places)]
+                if not tables or _asks_who_is_left(site, tables):
+                    continue
+                if any(
+                    slot in reads(analysis, owner) and not keeps_items(analysis, owner, slot)
+                    for owner in owners(analysis, death)
+                ):
+                    whole = "it stands where one of them ends"
+                    yield _suspect(
+                        analysis, root, site, (), None, death, holder=_scope(analysis, root, site), whole=whole
+                    )
+                    break
+
+
+def _made_anew(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]]) -> Iterator[Suspect]:
+    """Memory of a class or the process that each new object replaces: what the older ones' graphs read has no owner then."""
+    for name, repetitions in runs.items():
+        root = analysis.effectful.get(name)
+        owner = analysis.project.functions[name].owner
+        if not name.endswith(".__init__") or root is None or owner is None or "graph" not in analysis.owns(owner):
+            continue
+        read = reads(analysis, owner)
+        writes: dict[b.Slot, list[Event]] = {}
+
+        def see(event: Event, writes: dict[b.Slot, list[Event]] = writes, read: frozenset[b.Slot] = read) -> None:
+            node = event.node
+            if isinstance(node, b.Touches) and node.how == "write" and node.slot in read and node.slot is not None:
+                writes.setdefault(node.slot, []).append(event)
+
+        visit(root, analysis.effectful.get, see)
+        for slot, (event, *others) in writes.items():
+            if others or not _is_new(event) or keeps_items(analysis, owner, slot) or shares(analysis, owner, slot):
+                continue  # it is put back as it was, or the objects themselves hold on to it
+            if analysis.holds(slot) & {"memory", "tensor"} and not any(_asked_about(event)):
+                site = Site(Effect.WS_REPLACE, event.places, event)
+                yield _suspect(
+                    analysis, root, site, (), repetitions[0], holder=_scope(analysis, root, site), whole=_ANEW
+                )
+
+
+def _is_new(event: Event) -> bool:
+    """Whether a shared place is given what was made for it."""
+    node = event.node
+    if not isinstance(node, b.Touches) or not all(place[0].startswith(_SHARED) for place in event.places):
+        return False
+    made = any(len(place) == 1 and place[0].startswith("@") for place in event.value_places)
+    return made or bool(node.tags & {"empty", "new", "tensor"})
+
+
+def _asked_about(event: Event) -> Iterator[Place]:
+    """Shared places that the tests around an event ask about: what is there already may stay."""
+    for guard in event.guards:
+        yield from (place for place in _asked(guard) if place[:1] and place[0].startswith(_SHARED))
+
+
+def _is_of_no_item(root: b.Behavior, site: Site) -> bool:
+    """Whether what is released belongs to the process, or to the object of the function and to nothing that it holds many of."""
+    node = site.event.node
+    if isinstance(node, b.Touches) and node.how == "pop":
+        return False
+    return bool(site.places) and all(
+        ELEMENT not in place and (place[0].startswith(_SHARED) or place[0] == f"${root.receiver}")
+        for place in site.places
+    )
+
+
+def _scope(analysis: Analysis, root: b.Behavior, site: Site) -> str:
+    """Whose memory is released: the process's, or a class's, or of the object of the function."""
+    kind = site.places[0][0].partition(":")[0]
+    owner = analysis.project.functions[root.function].owner or ""
+    return {"class": "class", "mod": "process"}.get(kind, owner.rpartition(".")[2] or "process")
+
+
+def _asks_who_is_left(site: Site, tables: Sequence[Place]) -> bool:
+    """Whether a release is made under a test of a table, or of a count, and so perhaps when nobody is left."""
+    for guard in site.event.guards:
+        match guard:
+            case ("atom", "true", _) | ("compare", "in", _, _):
+                continue
+            case ("not", ("compare", "in", _, _) | ("atom", "none", _)):
+                continue
+            case ("not", ("atom", "true", place)) if place not in tables and any(place[:1] == t[:1] for t in tables):
+                return True
+        return True
+    return False
 
 
 def _is_common(site: Site, method: str) -> bool:
@@ -305,6 +427,7 @@ def _suspect(
     repetition: Repetition | None,
     death: Site | None = None,
     holder: str = "",
+    whole: str = "",
 ) -> Suspect:
     function = analysis.project.functions[root.function]
     module = function.module
@@ -323,7 +446,8 @@ def _suspect(
             loop = f"{caller.path}:{caller.row(frame.span.start)}"
     elif death is not None:
         steps.insert(0, step(analysis, death.event._replace(effect=death.effect), 0))
-        loop = f"{module.source.path}:{module.source.row(event.loops[-1].span.start)}"
+        if event.loops:
+            loop = f"{module.source.path}:{module.source.row(event.loops[-1].span.start)}"
     what = place_text(site.places[0], analysis, root) if site.places else ""
     if not what:
         what = node.label if isinstance(node, b.Happens) else "memory"
@@ -333,7 +457,7 @@ def _suspect(
         "scope": "class" if what and site.places and site.places[0][0].startswith("class:") else "process",
     }
     if holder:
-        values |= {"scope": holder, "whole": f"each was handed it by its {holder}"}
+        values |= {"scope": holder, "whole": whole}
     try:
         if not holder:
             values["ways"] = described(descent(analysis, root.function, site.event, repeated_in))

@@ -833,7 +833,7 @@ class Calling(Deferring):
             slot = (f"mod:{bound.function}", MEMO)
             value = value._replace(places=(slot,), slot=slot)
         elif kept and function.memo == "function" and (slot := (f"mod:{bound.function}", MEMO)) in self.all.slots:
-            value = value._replace(slot=slot)
+            value = self.read(value._replace(slot=slot))
         if value.fresh:
             value = value._replace(fresh=() if kept else tuple(self.passed_on(origin, span) for origin in value.fresh))
         declared = self.project.annotation(function.module, function.facts.returns)

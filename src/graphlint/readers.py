@@ -128,7 +128,7 @@ def _memories(analysis: Analysis, release: Site, deaths: Sequence[Site]) -> Iter
     if node.slot is None or "graph" in analysis.holds(node.slot):
         return
     pairs = [(death, owner) for death in deaths for owner in owners(analysis, death)]
-    if node.how in ("write", "drop") and any(_shares(analysis, owner, node.slot) for _, owner in pairs):
+    if node.how in ("write", "drop") and any(shares(analysis, owner, node.slot) for _, owner in pairs):
         return  # the owner of the graphs holds on to it
     if (node.how in ("clear", "pop") or node.slot[1] == MEMO) and any(
         keeps_items(analysis, owner, node.slot) for _, owner in pairs
@@ -226,7 +226,7 @@ def _keeping(analysis: Analysis) -> Mapping[str, frozenset[str]]:
     return result
 
 
-def _shares(analysis: Analysis, owner: str, slot: Slot) -> bool:
+def shares(analysis: Analysis, owner: str, slot: Slot) -> bool:
     """Whether an attribute of a class holds the very objects that a slot elsewhere does."""
     key = "shared sources", owner
     if key not in analysis.known:

@@ -536,9 +536,17 @@ class Analysis:
                 if isinstance(node, b.Touches) and node.slot is not None and matters(node)
             }
 
+            entered = {
+                id(node)
+                for each in self.effectful.values()
+                if each.function.rpartition(".")[2] in ("__enter__", "__aenter__")
+                for node in each.nodes
+                if isinstance(node, b.Touches) and node.how == "write" and "tensor" in node.tags
+            }
+
             def asked(node: b.Happens | b.Touches) -> bool:
                 fills = (
-                    isinstance(node, b.Touches) and node.how == "add" and node.slot in given_up
+                    isinstance(node, b.Touches) and node.slot in given_up and (node.how == "add" or id(node) in entered)
                 )  # nothing to give up before
                 return fills or matters(node)
 

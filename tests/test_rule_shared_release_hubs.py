@@ -1,0 +1,228 @@
+"""Memory that several engines read in common, released or replaced where one of them ends or begins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphlint import check, registry
+from graphlint.config import Settings
+
+
+def reported(tmp_path: Path, text: str) -> list[str]:
+    """The statements that are reported."""
+    (tmp_path / "m.py").write_text(text.lstrip("\n"))
+    findings = check.check([str(tmp_path)], Settings(), registry.select(("shared-release",))).findings
+    return [text.lstrip("\n").encode()[slice(*each.span)].decode() for each in findings]
+
+
+HUB = """
+import functools
+
+import torch
+
+
+@functools.cache
+def room(rows):
+    return torch.empty(rows, device="cuda")
+
+
+class Pages:
+    def __init__(self):
+        self.pages = torch.zeros(4, device="cuda")
+
+    def free(self):
+        self.pages = None
+
+
+class Model:
+    def __init__(self, net, pages: Pages):
+        self.pages = pages
+        self.graphs = {}
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            net(room(4), pages.pages)
+        self.graphs[4] = graph
+
+    def drop(self):
+        for graph in self.graphs.values():
+            graph.reset()
+        self.graphs.clear()
+
+
+class Hub:
+    def __init__(self):
+        self.pages = Pages()
+        self.models: dict[str, Model] = {}
+
+    def load(self, name, net):
+        self.models[name] = Model(net, self.pages)
+
+    def unload(self, name):
+        model = self.models.pop(name)
+        model.drop()
+        RELEASE
+        torch.cuda.empty_cache()
+"""
+
+
+@pytest.mark.parametrize(
+    "release", ["room.cache_clear()", "self.pages.free()", "if name in self.models:\n            room.cache_clear()"]
+)
+def test_a_hub_that_unloads_one_of_its_models(tmp_path: Path, release: str) -> None:
+    assert reported(tmp_path, HUB.replace("RELEASE", release)) == [release.rpartition(" ")[2]]
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        "if not self.models:\n            room.cache_clear()",
+        "if len(self.models) == 0:\n            self.pages.free()",
+        "if self.models:\n            return\n        room.cache_clear()",
+        "pass",
+    ],
+)
+def test_a_hub_that_asks_who_is_left(tmp_path: Path, release: str) -> None:
+    assert reported(tmp_path, HUB.replace("RELEASE", release)) == []
+
+
+def test_a_hub_that_unloads_all_of_them(tmp_path: Path) -> None:
+    text = HUB.replace("RELEASE", "room.cache_clear()").replace(
+        "        model = self.models.pop(name)\n        model.drop()",
+        "        while self.models:\n            self.models.popitem()[1].drop()",
+    )
+    assert reported(tmp_path, text) == []
+
+
+def test_models_that_do_not_read_what_is_released(tmp_path: Path) -> None:
+    text = HUB.replace("net(room(4), pages.pages)", "net()")
+    assert reported(tmp_path, text.replace("RELEASE", "room.cache_clear()")) == []
+
+
+PART = """
+import torch
+
+_rooms = {}
+
+
+def clear_rooms():
+    _rooms.clear()
+
+
+class Reducer:
+    def __init__(self, name):
+        self.name = name
+        _rooms[name] = torch.zeros(4, device="cuda")
+
+    def __call__(self, x):
+        return _rooms[self.name].add_(x)
+
+    def close(self):
+        CLOSE
+
+
+class Runner:
+    def __init__(self, name, x):
+        self.reducer = Reducer(name)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.out = self.reducer(x)
+
+    def close(self):
+        self.graph.reset()
+        self.reducer.close()
+
+
+class Pair:
+    def __init__(self, x):
+        self.one = Runner("one", x)
+        self.two = Runner("two", x)
+
+    def close(self):
+        self.one.close()
+        self.two.close()
+"""
+
+
+@pytest.mark.parametrize(
+    ("close", "expected"),
+    [
+        ("clear_rooms()", ["clear_rooms()"]),
+        ("_rooms.clear()", ["_rooms.clear()"]),
+        ("_rooms.pop(self.name, None)", []),
+        ("self.name = None", []),
+    ],
+)
+def test_a_part_of_an_engine_releases_the_memory_of_all(tmp_path: Path, close: str, expected: list[str]) -> None:
+    assert reported(tmp_path, PART.replace("CLOSE", close)) == expected
+
+
+ARENA = """
+import torch
+
+
+class Arena:
+    def __init__(self):
+        self.blocks = {}
+
+    def like(self, x):
+        if x.shape not in self.blocks:
+            self.blocks[x.shape] = torch.empty_like(x)
+        return self.blocks[x.shape]
+
+
+_arena = None
+
+
+def init():
+    global _arena
+    GUARD_arena = Arena()
+
+
+class Worker:
+    def __init__(self, net, x):
+        init()
+        self.graphs = []
+        ARENA
+        net(_arena.like(x))
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            net(_arena.like(x))
+        self.graphs.append(graph)
+
+
+WORKERS = {}
+
+
+def add(name, net, x):
+    WORKERS[name] = Worker(net, x)
+
+
+def stop():
+    while WORKERS:
+        WORKERS.popitem()[1].graphs.clear()
+"""
+
+
+def test_each_new_engine_replaces_what_the_others_read(tmp_path: Path) -> None:
+    text = ARENA.replace("GUARD", "").replace("ARENA", "pass")
+    assert reported(tmp_path, text) == ["init()"]
+
+
+def test_what_is_there_stays(tmp_path: Path) -> None:
+    guard = "if _arena is None:\n        "
+    assert reported(tmp_path, ARENA.replace("GUARD", guard).replace("ARENA", "pass")) == []
+
+
+def test_an_engine_that_holds_on_to_what_is_replaced(tmp_path: Path) -> None:
+    assert reported(tmp_path, ARENA.replace("GUARD", "").replace("ARENA", "self.arena = _arena")) == []
+
+
+def test_an_engine_that_is_made_once(tmp_path: Path) -> None:
+    text = (
+        ARENA.replace("GUARD", "")
+        .replace("ARENA", "pass")
+        .replace("WORKERS[name] = Worker(net, x)", "return Worker(net, x)")
+    )
+    assert reported(tmp_path, text) == []
