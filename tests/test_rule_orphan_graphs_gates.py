@@ -103,6 +103,13 @@ def test_a_test_that_can_be_true(tmp_path: Path, stop: str, drain: str) -> None:
     assert reported(tmp_path, PHASES.replace("DRAIN", drain).replace("STOP", stop)) == []
 
 
+def test_a_private_method_is_on_the_way_and_a_public_one_a_teardown_of_its_own(tmp_path: Path) -> None:
+    text = PHASES.replace("DRAIN", "pass").replace("STOP", "self.phase = Phase.ENDING\n        self.end_steps()")
+    private, public = text.replace("end_steps", "_release"), text.replace("end_steps", "release_graphs")
+    assert reported(tmp_path, private) == [("self.phase is Phase.READY", "self.steps")]
+    assert reported(tmp_path, public) == []
+
+
 WRAPPED = """
 import torch
 

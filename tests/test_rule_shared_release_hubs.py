@@ -95,6 +95,12 @@ def test_a_hub_that_unloads_all_of_them(tmp_path: Path) -> None:
     assert reported(tmp_path, text) == []
 
 
+def test_a_model_that_releases_it_at_its_own_end(tmp_path: Path) -> None:
+    text = HUB.replace("        model.drop()\n        RELEASE", "        model.drop()")
+    text = text.replace("self.graphs.clear()", "self.graphs.clear()\n        room.cache_clear()")
+    assert reported(tmp_path, text) == ["room.cache_clear()"]
+
+
 def test_models_that_do_not_read_what_is_released(tmp_path: Path) -> None:
     text = HUB.replace("net(room(4), pages.pages)", "net()")
     assert reported(tmp_path, text.replace("RELEASE", "room.cache_clear()")) == []

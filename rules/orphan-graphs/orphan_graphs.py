@@ -198,13 +198,25 @@ def _plain(analysis: Analysis, function: FunctionEntry, walk: flow.Attr) -> Iter
             given = [expr for _, expr, how in _given(analysis, t.name, holding.name) if how == "set"]
             are_modules = all(MODULE_CLASS in analysis.project.mro(each) for each in holding.classes)
             if holding.is_made and holding.classes and are_modules and given and all(map(_is_plain, given)):
-                yield holding
+                if not _is_given_on(analysis, t.name, holding.name):
+                    yield holding
 
 
 def _given(analysis: Analysis, class_name: str, name: str) -> Iterator[Binding]:
     """What an attribute of a class's instances is given."""
     for each in analysis.project.mro(class_name):
         yield from analysis.behaviors.field_bindings(each).get(name, ())
+
+
+def _is_given_on(analysis: Analysis, class_name: str, name: str) -> bool:
+    """Whether what an attribute holds goes into another one, in which it may be registered."""
+    return any(
+        other != name and function.facts.params and name in attributes_in(expr, function.facts.params[0].name)
+        for each in analysis.project.mro(class_name)
+        if each in analysis.project.classes
+        for other, bindings in analysis.behaviors.field_bindings(each).items()
+        for function, expr, _ in bindings
+    )
 
 
 def _is_plain(expr: flow.Expr) -> bool:
@@ -307,18 +319,37 @@ def _judge(
 
 
 def _asked_too_late(analysis: Analysis, reaching: Sequence[Death]) -> tuple[Branch, Given] | None:
-    """A branch that every death is behind, and that asks for what the way there has made impossible."""
-    first, *others = reaching
-    for branch in first.site.event.branches:
+    """A branch that every death is behind, and that asks for what the way there has made impossible.
+
+    The object's private methods are on the way, and no teardowns of their own.
+    """
+    found = [_impossible(analysis, death) for death in reaching]
+    through = {
+        frame.function
+        for death, each in zip(reaching, found, strict=True)
+        if each is not None
+        for frame in death.site.event.stack[1:]
+    }
+    if any(
+        each is None and not (death.root.function.name in through and death.root.function.facts.name.startswith("_"))
+        for death, each in zip(reaching, found, strict=True)
+    ):
+        return None
+    return next(filter(None, found), None)
+
+
+def _impossible(analysis: Analysis, death: Death) -> tuple[Branch, Given] | None:
+    """A branch on the way to a death that asks for what this way has made impossible before."""
+    stack = death.site.event.stack
+    for branch in death.site.event.branches:
         function = analysis.project.functions[branch.frame.function]
         test = _test(function, branch.frame.span)
-        if test is None or not all(_same(branch, each) for each in others):
-            continue
-        stack = first.site.event.stack
         at = next((i for i, frame in enumerate(stack) if frame.function == branch.frame.function), None)
+        if test is None or at is None:
+            continue
         me = function.facts.params[0].name if function.facts.params else ""
         names = set(attributes_in(test, me)) - _variables(test)  # a variable can have what the attribute was before
-        for said in conditions(Asked(test, branch.taken), function.module.source) if at is not None else ():
+        for said in conditions(Asked(test, branch.taken), function.module.source):
             if said.subject not in names:
                 continue
             given = last_given(analysis.project, stack[: at + 1], branch.frame.span, said.subject)

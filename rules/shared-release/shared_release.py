@@ -129,7 +129,9 @@ def _with_item(analysis: Analysis) -> Iterator[Suspect]:
                 if death.effect is not Effect.GRAPH_DEATH:
                     continue
                 tables = [place for place in taken if any(each[: len(place)] == place for each in death.places)]
-                if not tables or _asks_who_is_left(site, tables):
+                if any(at[: len(table)] == table for f in site.event.stack for at in f.receiver for table in tables):
+                    continue  # the one that ends does so itself
+                if not tables or _asks_who_is_left(site, tables) or _all_end(sites, root, tables):
                     continue
                 if any(
                     slot in reads(analysis, owner) and not keeps_items(analysis, owner, slot)
@@ -191,6 +193,16 @@ def _is_of_no_item(root: b.Behavior, site: Site) -> bool:
     return bool(site.places) and all(
         ELEMENT not in place and (place[0].startswith(_SHARED) or place[0] == f"${root.receiver}")
         for place in site.places
+    )
+
+
+def _all_end(sites: Sequence[Site], root: b.Behavior, tables: Sequence[Place]) -> bool:
+    """Whether the function ends the graphs of all that are left in a table, too."""
+    return any(
+        site.effect is Effect.GRAPH_DEATH
+        and any(loop.function == root.function for loop in site.event.loops)
+        and any(place[: len(table)] == table for place in site.places for table in tables)
+        for site in sites
     )
 
 
