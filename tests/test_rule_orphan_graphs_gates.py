@@ -213,6 +213,7 @@ class Service:
         ("nn.ModuleList([Block() for _ in range(4)])", "pass", False),
         ("nn.ModuleDict({'a': Block(), 'b': Block()})", "pass", False),
         ("[Block() for _ in range(4)]", "for each in self.tower.blocks: each.release()", False),
+        ("[Block() for _ in range(4)]; self.layers = nn.ModuleList(self.blocks)", "pass", False),
         ("[Block() for _ in range(4)]; [self.add_module(str(i), m) for i, m in enumerate(self.blocks)]", "pass", False),
     ],
 )

@@ -107,3 +107,47 @@ def test_a_holder_that_is_handed_the_registry_and_does_not_enter(tmp_path: Path)
 
 def test_a_registry_that_nobody_enters(tmp_path: Path) -> None:
     assert missed(tmp_path, enters="pass") == ["self.decode", "self.verify"]
+
+
+WEAK = """
+import weakref
+
+import torch
+
+
+class Book:
+    def __init__(self):
+        self.by_id = weakref.WeakValueDictionary()
+
+    def end_all(self):
+        for each in list(self.by_id.values()):
+            each.end()
+
+
+class Steps:
+    def __init__(self, book: Book, net):
+        ENTER
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            net()
+
+    def end(self):
+        self.graph.reset()
+
+
+class Runner:
+    def __init__(self, net):
+        self.book = Book()
+        self.steps = Steps(self.book, net)
+
+    def shutdown(self):
+        self.book.end_all()
+        torch.cuda.empty_cache()
+"""
+
+
+@pytest.mark.parametrize(("enter", "expected"), [("book.by_id[id(self)] = self", []), ("pass", ["self.steps"])])
+def test_a_registry_that_keeps_nobody_alive(tmp_path: Path, enter: str, expected: list[str]) -> None:
+    (tmp_path / "m.py").write_text(WEAK.replace("ENTER", enter).lstrip("\n"))
+    findings = check.check([str(tmp_path)], Settings(), registry.select(("orphan-graphs",))).findings
+    assert [each.values["place"] for each in findings] == expected

@@ -95,6 +95,11 @@ def test_a_hub_that_unloads_all_of_them(tmp_path: Path) -> None:
     assert reported(tmp_path, text) == []
 
 
+def test_a_hub_that_ends_the_graphs_of_those_that_are_left(tmp_path: Path) -> None:
+    release = "for each in self.models.values():\n            each.drop()\n        room.cache_clear()"
+    assert reported(tmp_path, HUB.replace("RELEASE", release)) == []
+
+
 def test_a_model_that_releases_it_at_its_own_end(tmp_path: Path) -> None:
     text = HUB.replace("        model.drop()\n        RELEASE", "        model.drop()")
     text = text.replace("self.graphs.clear()", "self.graphs.clear()\n        room.cache_clear()")

@@ -616,7 +616,7 @@ class Calling(Deferring):
             self.touch("add", receiver.places, receiver.slot, span, args[1], key=args[0])
             return NOTHING_KNOWN
         if name in ("get", "__getitem__") and args:
-            if not kinds & {"dict", "OrderedDict", "defaultdict"} and kinds:
+            if not kinds & _DICTS and kinds:
                 return None
             return receiver.element
         return NOTHING_KNOWN if kinds else None
