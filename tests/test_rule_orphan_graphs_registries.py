@@ -151,3 +151,56 @@ def test_a_registry_that_keeps_nobody_alive(tmp_path: Path, enter: str, expected
     (tmp_path / "m.py").write_text(WEAK.replace("ENTER", enter).lstrip("\n"))
     findings = check.check([str(tmp_path)], Settings(), registry.select(("orphan-graphs",))).findings
     assert [each.values["place"] for each in findings] == expected
+
+
+GROUP = """
+import torch
+
+
+class Steps:
+    def __init__(self, net):
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            net()
+
+    def end(self):
+        self.graph.reset()
+
+
+class Group:
+    def __init__(self):
+        self.members = []
+
+    def join(self, member):
+        self.members.append(member)
+        return member
+
+    def close(self):
+        for each in self.members:
+            each.end()
+
+
+class Host:
+    def __init__(self, net):
+        self.group = Group()
+        JOIN
+        self.verify = Steps(net)
+
+    def close(self):
+        self.group.close()
+        torch.cuda.empty_cache()
+"""
+
+
+@pytest.mark.parametrize(
+    "join",
+    [
+        "self.decode = self.group.join(Steps(net))",
+        "self.decode = steps = Steps(net)\n        self.group.join(steps)",
+        "steps = Steps(net)\n        self.group.join(steps)\n        self.decode = steps",
+    ],
+)
+def test_a_holder_that_its_owner_enters(tmp_path: Path, join: str) -> None:
+    (tmp_path / "m.py").write_text(GROUP.replace("JOIN", join).lstrip("\n"))
+    findings = check.check([str(tmp_path)], Settings(), registry.select(("orphan-graphs",))).findings
+    assert [each.values["place"] for each in findings] == ["self.verify"]

@@ -117,7 +117,8 @@ def _missed(analysis: Analysis, gates: Sequence[_Gate]) -> Iterator[Suspect]:
                 continue
             suspect = _judge(analysis, name, roots, holding, held, ended)
             if suspect is not None and not _exits_with_process(analysis, name):
-                yield suspect
+                if not _is_handed_on(analysis, roots, holding):
+                    yield suspect
 
 
 def _gated(gates: Sequence[_Gate], methods: Iterable[Behavior]) -> frozenset[str]:
@@ -473,6 +474,29 @@ def _entering(analysis: Analysis) -> Mapping[str, frozenset[str]]:
     return entering
 
 
+def _is_handed_on(analysis: Analysis, roots: Sequence[Root], holding: Holding) -> bool:
+    """Whether a teardown comes to a table that all which is held enters, and calls there what nobody can look into."""
+    owners = keepers(analysis, holding)
+    living = [frozenset(_lives(analysis, each)) for each in owners]
+    tables = {
+        table
+        for table, functions in _entering(analysis).items()
+        if owners and not any(functions.isdisjoint(each) for each in living)
+    }
+    seen: set[str] = set()
+    waiting = [root.behavior.key for root in roots] if tables else []
+    while waiting:
+        key = waiting.pop()
+        built = analysis.behaviors.built(key)
+        if built is None or key in seen:
+            continue
+        seen.add(key)
+        if built.unresolved and not tables.isdisjoint(analysis.project.functions[built.function].facts.words):
+            return True
+        waiting += built.callees
+    return False
+
+
 def _entered(behaviors: Iterable[Behavior]) -> dict[str, frozenset[str]]:
     found: dict[str, set[str]] = {}
     seen: set[tuple[str, str, str]] = set()
@@ -547,25 +571,39 @@ def _is_registered(analysis: Analysis, class_name: str, name: str) -> bool:
 
 
 def _given_to(analysis: Analysis, class_name: str, name: str) -> frozenset[str]:
-    """Attributes of an object whose contents were made with, or told of, those of another of its attributes."""
+    """Attributes of an object whose contents were made with, told of, or asked for those of another of its attributes."""
     found: set[str] = set()
     for each in analysis.project.mro(class_name):
         entry = analysis.project.classes.get(each)
         if entry is None:
             continue
+        made: dict[str, set[Place]] = {}
         for attribute, bindings in analysis.behaviors.field_bindings(each).items():
             for function, expr, _ in bindings:
                 me = function.facts.params[0].name if function.facts.params else ""
                 if name in attributes_in(expr, me):
                     found.add(attribute)
+                if attribute == name:
+                    places = made.setdefault(function.name, {(f"${me}", name)})
+                    places |= {p for p in analysis.behaviors.typed(function, expr).places if p[0].startswith("@")}
+                    if isinstance(expr, flow.Call):
+                        found |= set(attributes_in(expr.callee, me))
         for method in entry.methods.values():
             function = analysis.project.functions[method]
             me = function.facts.params[0].name if function.facts.params else ""
             for call in function.calls:
                 parts = (*call.args, *(value for _, value in call.keywords))
-                if any(name in attributes_in(part, me) for part in parts):
+                if any(name in attributes_in(part, me) or _is_of(analysis, function, part, made) for part in parts):
                     found |= set(attributes_in(call.callee, me))
     return frozenset(found - {name})
+
+
+def _is_of(analysis: Analysis, function: FunctionEntry, part: flow.Expr, made: Mapping[str, set[Place]]) -> bool:
+    """Whether a variable has one of the objects that were made for an attribute."""
+    places = made.get(function.name)
+    if not places or not isinstance(part, flow.Name):
+        return False
+    return not places.isdisjoint(analysis.behaviors.typed(function, part).places)
 
 
 def _handed_to(analysis: Analysis, class_name: str, name: str) -> frozenset[str]:
