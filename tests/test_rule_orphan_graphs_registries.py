@@ -204,3 +204,56 @@ def test_a_holder_that_its_owner_enters(tmp_path: Path, join: str) -> None:
     (tmp_path / "m.py").write_text(GROUP.replace("JOIN", join).lstrip("\n"))
     findings = check.check([str(tmp_path)], Settings(), registry.select(("orphan-graphs",))).findings
     assert [each.values["place"] for each in findings] == ["self.verify"]
+
+
+PARTS = """
+import torch
+
+
+class Steps:
+    def __init__(self, net):
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            net()
+
+    def end(self):
+        self.graph.reset()
+
+
+class Host:
+    def __init__(self, net):
+        self.decode = Steps(net)
+
+    def parts(self):
+        OWN
+
+    def close(self):
+        for each in self.parts():
+            each.end()
+        torch.cuda.empty_cache()
+
+
+class Wider(Host):
+    def __init__(self, net):
+        super().__init__(net)
+        self.verify = Steps(net)
+
+    def parts(self):
+        MORE
+"""
+
+
+@pytest.mark.parametrize(
+    ("own", "more", "expected"),
+    [
+        ("yield self.decode", "yield from super().parts()\n        yield self.verify", []),
+        ("return [self.decode]", "return [*super().parts(), self.verify]", []),
+        ("return [self.decode]", "return super().parts()", ["self.verify"]),
+    ],
+)
+def test_what_a_subclass_gives_to_the_teardown_that_it_inherits(
+    tmp_path: Path, own: str, more: str, expected: list[str]
+) -> None:
+    (tmp_path / "m.py").write_text(PARTS.replace("OWN", own).replace("MORE", more).lstrip("\n"))
+    findings = check.check([str(tmp_path)], Settings(), registry.select(("orphan-graphs",))).findings
+    assert [each.values["place"] for each in findings] == expected

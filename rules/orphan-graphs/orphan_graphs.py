@@ -112,13 +112,32 @@ def _missed(analysis: Analysis, gates: Sequence[_Gate]) -> Iterator[Suspect]:
             continue
         ended = [death for root in roots for death in deaths(analysis, root)]
         gated = _gated(gates, methods.values())
+        given = _given_by_overriders(analysis, roots, methods.values())
         for holding in held:
-            if holding.name in mentioned.attributes | gated | outside or _is_registered(analysis, name, holding.name):
+            if holding.name in mentioned.attributes | gated | outside | given or _is_registered(
+                analysis, name, holding.name
+            ):
                 continue
             suspect = _judge(analysis, name, roots, holding, held, ended)
             if suspect is not None and not _exits_with_process(analysis, name):
                 if not _is_handed_on(analysis, roots, holding):
                     yield suspect
+
+
+def _given_by_overriders(analysis: Analysis, roots: Sequence[Root], methods: Iterable[Behavior]) -> frozenset[str]:
+    """Attributes that methods of a subclass give to the inherited teardown that calls them: what it does is done to these."""
+    inherited = {root.function.owner for root in roots}
+    found: set[str] = set()
+    for method in methods:
+        owner = analysis.project.functions[method.function].owner
+        if owner is None or inherited.isdisjoint(analysis.project.mro(owner)[1:]):
+            continue
+        waiting = [method.returns, method.yields]
+        while waiting:
+            value = waiting.pop()
+            waiting += [*(value.items or ()), *([value.each] if value.each is not None else [])]
+            found |= {place[1] for place in value.places if len(place) > 1 and place[0] == f"${method.receiver}"}
+    return frozenset(found)
 
 
 def _gated(gates: Sequence[_Gate], methods: Iterable[Behavior]) -> frozenset[str]:
