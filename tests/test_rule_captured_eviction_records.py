@@ -31,14 +31,23 @@ PROGRAM = """
         pinned: bool = False
 
 
+    class Budget:
+        def __init__(self):
+            self.used = 0
+            self.most = 9
+
+
     class Shelf:
-        def __init__(self, make: Callable[[str], Entry], leaving=None):
+        def __init__(self, make: Callable[[str], Entry], leaving=None, stay=()):
             self._make = make
             self._leaving = leaving
             self._table: {table}
             self._pinned: Set[str] = set()
             self._apart: Dict[str, Entry] = {{}}
             self._clock = itertools.count()
+            self._seen: Dict[str, int] = {{}}
+            self._budget = Budget()
+            self._stay = frozenset(stay)
 
         def get(self, name: str) -> Entry:
             {before}
@@ -119,6 +128,16 @@ REPORTED = {
         {"evict": "for _ in range(len(self._table) - 4):\n    self._table.popitem(last=False)"},
         "self._table.popitem(last=False)",
     ),
+    "what is noted beside it is old": (
+        {"after": "self._seen[name] = next(self._clock)",
+         "evict": "limit = next(self._clock) - 9\nfor name, at in list(self._seen.items()):\n    if at < limit:\n"
+                  "        self._table.pop(name, None)"},
+        "self._table.pop(name, None)",
+    ),
+    "a budget says so": (
+        {"evict": "while self._budget.used > self._budget.most:\n    self._table.popitem(last=False)"},
+        "self._table.popitem(last=False)",
+    ),
     "everything is listed": (
         {"after": "self._pinned.add(name)",
          "evict": "for name in list(self._table):\n    if len(self._table) > 4 and name not in self._pinned:\n"
@@ -150,6 +169,13 @@ SILENT = {
         "before": "if name in self._apart:\n    return self._apart[name]",
         "more": "def fix(self, name):\n    self._apart[name] = self._make(name)",
         "warm": "self.shelf.fix(name)",
+    },
+    "what was said at first stays": {
+        "evict": "for name in list(self._table):\n    if len(self._table) > 4 and name not in self._stay:\n"
+        "        del self._table[name]",
+    },
+    "nobody counts on it any more": {
+        "evict": "for name, users in list(self._seen.items()):\n    if users <= 0:\n        self._table.pop(name)",
     },
     "its graphs go first": {
         "evict": "if len(self._table) >= 4:\n    name = next(iter(self._table))\n    self._leaving(name)\n"

@@ -320,7 +320,11 @@ def _is_full(test: Test, place: Place, *, taken: bool) -> bool:
     match test:
         case ("compare", "<" | ">" | "<=" | ">=", read, _):
             of_items = len(read) > 1 and any(each[: len(place) + 1] == (*place, ELEMENT) for each in read)
-            return of_items or any(each == place or (each[:-1] == place[:-1] and len(each) > 1) for each in read)
+            near = [each for each in read if len(place) > 1 and each[: len(place) - 1] == place[:-1] != each[:-1]]
+            noted = taken and any(len(read) > 1 or (each[-1] == ELEMENT and test[1] in ("<", ">")) for each in near)
+            return (
+                of_items or noted or any(each == place or (each[:-1] == place[:-1] and len(each) > 1) for each in read)
+            )
         case ("compare", "==", read, _):  # `len(cache) == limit`
             beside = taken and all(each[:-1] == place[:-1] for each in read)
             return len(read) > 1 and (place in read or beside)
@@ -441,6 +445,8 @@ def _lists(test: flow.Expr) -> Iterator[str]:
 
 def _is_filled_by_users(analysis: Analysis, eviction: Eviction, name: str, mine: Sequence[Store]) -> bool:
     """Whether somebody puts into a container beside the cache what he wants to stay: not whoever makes entries, always."""
+    if eviction.slot is not None and _is_given(analysis, (eviction.slot[0], name)):
+        return True
     makers = {store.function for store in mine}
     found: list[Event] = []
     for each in _neighbours(analysis, eviction):
@@ -454,6 +460,17 @@ def _is_filled_by_users(analysis: Analysis, eviction: Eviction, name: str, mine:
     return any(
         isinstance(event.node, b.Touches) and event.node.how == "add" and any(p[-1] == name for p in event.places)
         for event in found
+    )
+
+
+def _is_given(analysis: Analysis, slot: b.Slot) -> bool:
+    """Whether an attribute is what whoever makes the object says."""
+    bound = analysis.behaviors.field_bindings(slot[0]) if slot[0] in analysis.project.classes else {}
+    return any(
+        param.name in _names(value)
+        for entry, value, how in bound.get(slot[1], ())
+        if how == "set" and entry.facts.name == "__init__"
+        for param in entry.facts.params[1:]
     )
 
 
