@@ -226,9 +226,9 @@ def run(text: str, flag: bool, name: str, index: int, again: bool) -> tuple[list
             server.draft.record(3)
 
     dist.barrier = lambda: seen.append(("barrier", dist.alive))
-    for method in (lambda: server.stop(flag, name, index, call), lambda: server.main.close(flag, call)):
+    for method, given in ((server.stop, (flag, name, index, call)), (server.main.close, (flag, call))):
         try:
-            method()
+            method(*given)
         except RuntimeError as error:
             seen.append(str(error))
     return seen, state()

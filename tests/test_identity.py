@@ -9,6 +9,7 @@ import pytest
 from graphlint import check, registry
 from graphlint.config import Settings
 from graphlint.edits import Applicability
+from graphlint.findings import Finding
 
 ENGINE = """
 from __future__ import annotations
@@ -77,7 +78,7 @@ SAME = {
 }
 
 
-def found(body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[check.Finding]:
+def found(body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Finding]:
     monkeypatch.chdir(tmp_path)
     lines = "\n".join(f"        {line}" for line in body.splitlines())
     helpers = (

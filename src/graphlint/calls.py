@@ -100,8 +100,8 @@ class Calling(Deferring):
             else:
                 args.append(self.value(arg))
         keywords = {name: self.value(value) for name, value in expr.keywords if name is not None}
-        for name, value in expr.keywords:
-            if name is None:
+        for keyword, value in expr.keywords:
+            if keyword is None:
                 self.value(value)
         return callee, args, keywords, receiver
 
@@ -185,9 +185,9 @@ class Calling(Deferring):
                 if name == "finalize" and flow.last_name(expr.callee) == "finalize":
                     self.finalizer(expr)
                 function = self.value(first)
-                given = tuple(self.value(each) for each in rest)
+                bound_args = tuple(self.value(each) for each in rest)
                 named = tuple((k, self.value(v)) for k, v in expr.keywords if k is not None)
-                calls = tuple(each._replace(args=given, keywords=named) for each in function.calls)
+                calls = tuple(each._replace(args=bound_args, keywords=named) for each in function.calls)
                 return Value(calls=calls, symbol=function.symbol if not function.calls else None)
             case ("enumerate", (one, *_)):
                 return Value(each=Value(items=(NOTHING_KNOWN, self.value(one).element)))
@@ -274,8 +274,8 @@ class Calling(Deferring):
         external = self.effects(known, callee, receiver, args, keywords, expr) if known else None
         if callee.calls:
             self._remember(callee.calls[0])
-            functions = {each.function for each in callee.calls}  # beside them, objects that can be called
-            objects = tuple(each for each in self.instance_call(callee) if each.function not in functions)
+            called = {each.function for each in callee.calls}  # beside them, objects that can be called
+            objects = tuple(each for each in self.instance_call(callee) if each.function not in called)
             return self.call_functions((*callee.calls, *objects), args, tuple(keywords.items()), span, external)
         if callee.symbol is not None and callee.symbol.kind == "class":
             return self.construct(callee.symbol.name, args, keywords, expr)

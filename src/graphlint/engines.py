@@ -79,9 +79,9 @@ def has_others(analysis: Analysis, class_name: str, depth: int = 0) -> bool:
         return len(makers) > 1
     (entry, call), *_ = makers
     body = entry.lowered.flow
-    loops = (each for each in flow.statements(body) if isinstance(each, flow.Star))
-    rounds = (each for each in flow.expressions(body) if isinstance(each, flow.Each))
-    if any(each.span.contains(call.span) for each in (*loops, *rounds)):
+    loops = [each.span for each in flow.statements(body) if isinstance(each, flow.Star)]
+    loops += [each.span for each in flow.expressions(body) if isinstance(each, flow.Each)]
+    if any(span.contains(call.span) for span in loops):
         return True
     return entry.owner is not None and depth < _MOST_OWNERS and has_others(analysis, entry.owner, depth + 1)
 

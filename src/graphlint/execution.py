@@ -850,9 +850,10 @@ def _decided(test: Test, scope: _Scope) -> bool | None:
             return not answer if answer is not None else None
         case ("and" | "or" as op, *inner):
             answers = [_decided(each, scope) for each in inner]
-            if (op == "or") in answers:
-                return op == "or"
-            return op == "and" if None not in answers else None
+            decides = bool(op == "or")
+            if decides in answers:
+                return decides
+            return not decides if None not in answers else None
         case ("atom", kind, (root,)) if root[0] == "$" and not scope.is_root:
             places = scope.rebase(((root,),))
             return _ANSWERS.get(places[0][0], {}).get(kind) if len(places) == 1 and len(places[0]) == 1 else None

@@ -280,7 +280,8 @@ class Knowledge(ABC):
                     isinstance(a, flow.Op) and a.op == "*" for a in call.args
                 ):
                     continue
-                given = {**dict(zip(names, call.args, strict=False)), **dict(call.keywords)}.get(field_name)
+                keywords = {name: value for name, value in call.keywords if name is not None}
+                given = {**dict(zip(names, call.args, strict=False)), **keywords}.get(field_name)
                 if given is not None:
                     yield self.reader(caller)(given)
 
@@ -749,7 +750,8 @@ class Knowledge(ABC):
     def _decorators_named(self) -> Mapping[str, Sequence[tuple[FunctionEntry | ClassEntry, Expr]]]:
         """Decorated functions and classes, and their decorators, by the last word of these."""
         found: dict[str, list[tuple[FunctionEntry | ClassEntry, Expr]]] = {}
-        for entry in (*self.project.functions.values(), *self.project.classes.values()):
+        entries: list[FunctionEntry | ClassEntry] = [*self.project.functions.values(), *self.project.classes.values()]
+        for entry in entries:
             for decorator in entry.facts.decorators:
                 callee = decorator.callee if isinstance(decorator, flow.Call) else decorator
                 found.setdefault(flow.last_name(callee), []).append((entry, decorator))

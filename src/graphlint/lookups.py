@@ -386,8 +386,8 @@ class Lookups(Frame):
         value = self.env.get(me, NOTHING_KNOWN)
         dynamic = value.types[0].name if value.types else owner
         order = self.project.mro(dynamic)
-        after = order[order.index(owner) + 1 :] if owner in order else self.project.mro(owner)[1:]
-        after = [each for each in after if self.project.defines(each, name)] or list(after)
+        above = order[order.index(owner) + 1 :] if owner in order else self.project.mro(owner)[1:]
+        after = [each for each in above if self.project.defines(each, name)] or list(above)
         if self.entry.kind == "classmethod":
             return Value(symbol=Symbol("class", after[0])) if after else NOTHING_KNOWN
         return Value(value.places, tuple(Type(each) for each in after[:1]), exact=True)

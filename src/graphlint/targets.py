@@ -33,11 +33,10 @@ def assigned_names(body: Iterable[ast.stmt]) -> frozenset[str] | None:
             case ast.AugAssign(target=target):
                 found.update(_names(target))
                 found.update(_ending(target))
-            case ast.Expr(value=ast.Call(func=ast.Attribute(value=base, attr=method), args=[_, *_])):
-                if method in KEEPERS:
-                    found.update(_item(base))
-                else:
-                    found.update(_named(statement.value))
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=base, attr=method), args=[_, *_])) if (
+                method in KEEPERS
+            ):
+                found.update(_item(base))
             case ast.Expr(value=ast.Call() as call):
                 found.update(_named(call))
             case ast.If() | ast.For() | ast.AsyncFor() | ast.While():

@@ -308,7 +308,9 @@ def _releasers(analysis: Analysis, entry: Entry) -> Sequence[tuple[str, frozense
     if known is None:
         store = _store(entry)
         known = analysis.releasers[entry.name] = []
-        for root in analysis.roots() if store is not None and _is_mentioned(analysis, store) else ():
+        if store is None or not _is_mentioned(analysis, store):
+            return known
+        for root in analysis.roots():
             function = analysis.project.functions[root.function]
             if function.owner is None or Effect.WS_RELEASE not in analysis.kinds[root.key]:
                 continue
