@@ -138,6 +138,10 @@ REPORTED = {
         {"evict": "while self._budget.used > self._budget.most:\n    self._table.popitem(last=False)"},
         "self._table.popitem(last=False)",
     ),
+    "little memory is left": (
+        {"evict": "free, _ = torch.cuda.mem_get_info()\nif free < CAP:\n    self._table.clear()"},
+        "self._table.clear()",
+    ),
     "everything is listed": (
         {"after": "self._pinned.add(name)",
          "evict": "for name in list(self._table):\n    if len(self._table) > 4 and name not in self._pinned:\n"
@@ -148,6 +152,7 @@ REPORTED = {
 PIN = "def pin(self, name):\n    self._pinned.add(name)"
 SILENT = {
     "no bound": {"evict": "pass"},
+    "memory is looked at": {"evict": "free, _ = torch.cuda.mem_get_info()\nif free < CAP:\n    print(free)"},
     "what nobody uses": {
         "evict": "idle = [name for name, entry in self._table.items() if entry.used <= 0]\n"
         "for name in idle:\n    del self._table[name]",

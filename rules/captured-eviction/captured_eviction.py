@@ -43,6 +43,7 @@ _TEST = "torch.cuda.is_current_stream_capturing"
 _FEW = ("device", "device_index", "dtype", "stream")
 """Parameters that have few values in a process: a function of these alone makes no entry go."""
 _GIVES = ("pop", "drop", "clear")
+_PRESSURE = ("mem_get_info", "memory_allocated", "memory_reserved")
 
 
 @dataclass(frozen=True)
@@ -109,14 +110,23 @@ def _evictions(analysis: Analysis, runs: Runs) -> Iterator[Eviction]:
                 continue
             if not held & {"fresh", "tensor", "graph"} and not _is_read(analysis, slot):
                 continue
-            if any(_is_full(test, event.places[0], taken=node.how == "pop") for test in event.guards) or (
-                node.how in ("pop", "drop") and _is_left_over(analysis, event, slot)
-            ):
+            if _is_bounded(analysis, event, slot):
                 yield Eviction(root, event, event.places[0], slot)
             elif node.how in ("pop", "drop"):
                 full = next(_full_for_callers(runs, root, event), None)
                 if full is not None:
                     yield Eviction(root, event, full.places[0], slot)
+
+
+def _is_bounded(analysis: Analysis, event: Event, slot: b.Slot | None) -> bool:
+    """Whether the function itself gives the entry up because there are too many, or because it is too old."""
+    node = event.node
+    taken = isinstance(node, b.Touches) and node.how == "pop"
+    return (
+        any(_is_full(test, event.places[0], taken=taken) for test in event.guards)
+        or (isinstance(node, b.Touches) and node.how in ("pop", "drop") and _is_left_over(analysis, event, slot))
+        or (_is_read(analysis, slot) and _is_short_of_memory(analysis, event))
+    )
 
 
 def _is_read(analysis: Analysis, slot: b.Slot | None) -> bool:
@@ -194,6 +204,21 @@ def _is_left_over(analysis: Analysis, event: Event, slot: b.Slot | None) -> bool
     return False
 
 
+def _is_short_of_memory(analysis: Analysis, event: Event) -> bool:
+    """Whether an entry goes because the device has little memory left."""
+    body = analysis.project.functions[event.stack[-1].function].lowered.flow
+    tests = [
+        each.test
+        for each in flow.statements(body)
+        if isinstance(each, flow.Alt | flow.Star) and each.test is not None and each.span.contains(event.node.span)
+    ]
+    return any(
+        isinstance(part, flow.Call) and flow.last_name(part) in _PRESSURE
+        for test in tests
+        for part in _written_out(test, body)
+    )
+
+
 def _written_out(expr: flow.Expr, body: flow.Flow) -> Iterator[flow.Expr]:
     """An expression with its parts, and those of what local variables in it were given."""
     seen: set[str] = set()
@@ -207,10 +232,14 @@ def _written_out(expr: flow.Expr, body: flow.Flow) -> Iterator[flow.Expr]:
             waiting += [
                 bind.value
                 for bind in flow.statements(body)
-                if isinstance(bind, flow.Bind)
-                and bind.value is not None
-                and bind.target == flow.Name(each.id, bind.target.span)
+                if isinstance(bind, flow.Bind) and bind.value is not None and each.id in _bound(bind.target)
             ]
+
+
+def _bound(target: flow.Expr) -> set[str]:
+    """Variables that a statement gives something."""
+    items = target.items if isinstance(target, flow.Group) else (target,)
+    return {each.id for each in items if isinstance(each, flow.Name)}
 
 
 def _names(expr: flow.Expr) -> set[str]:
