@@ -17,6 +17,7 @@ What the two agree on ends at these limits:
 * What is given up was there, unless the path knows better: that a container is empty or a handle None is a choice only
   where a test or a loop asks for it first.
 * Where several graphs or outputs of one container come to a hazard on a path, the first of these hazards must be found.
+* What a generator ends before and after its `yield` need not be found as twice ended, where its caller is not in sight.
 * Functions do not call themselves. Tests ask for None, emptiness and truth, or for what nobody knows.
 """
 
@@ -735,6 +736,16 @@ def _pool_order(state: str, event: Event, subject: Subject) -> str:
     return state
 
 
+def _filled_again(state: str, event: Event, subject: Subject) -> str:
+    """Graphs die, and their pool is erased, while a table that a capture fills again holds what they made."""
+    match state:
+        case "live" if event.effect is Effect.GRAPH_DEATH and event.what[0] == subject[0]:
+            return "dead"
+        case "dead" if event.effect is Effect.ERASE:
+            return "hazard"
+    return state
+
+
 def _twice_reset(state: str, event: Event, subject: Subject) -> str:
     """A graph is reset that was reset before, and nothing was captured in between."""
     if event.effect is Effect.CAPTURE:
@@ -762,6 +773,10 @@ def _outputs(events: Sequence[Event]) -> Iterable[Subject]:
     return ((*event.what, event.item) for event in events if event.effect is Effect.WS_RELEASE)
 
 
+def _filled(events: Sequence[Event]) -> Iterable[Subject]:
+    return (event.what for event in events if event.effect is Effect.WS_ALLOC)
+
+
 def _pools(events: Sequence[Event]) -> Iterable[Subject]:
     return (event.what for event in events if event.effect is Effect.POOL_RETIRE)
 
@@ -775,3 +790,5 @@ RULES = (
     Automaton("duplicate-release", _reset_graphs, _twice_reset, -1),
     Automaton("duplicate-release", _pools, _twice_retired, -1),
 )
+MAY_BE_FOUND = (Automaton("pool-order", _filled, _filled_again, -1),)
+"""What is a hazard as well, and is looked for in the methods of the object alone."""

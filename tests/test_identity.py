@@ -160,3 +160,14 @@ class Phases:
 """
     Path("m.py").write_text(text)
     assert check.check(["."], Settings(), registry.select(("duplicate-release",))).findings == ()
+
+
+def test_a_manager_whose_block_is_in_sight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = "with paused(self.main):\n    torch.cuda.synchronize()"
+    monkeypatch.chdir(tmp_path)
+    found(body, tmp_path, monkeypatch)
+    text = Path("m.py").read_text()
+    manager = "@contextlib.contextmanager\ndef paused(steps: Steps):\n    steps.release()\n    yield\n    steps.release()\n\n\n"
+    Path("m.py").write_text(text.replace("class Server:", f"{manager}class Server:"))
+    (finding,) = check.check(["."], Settings(), registry.select(("duplicate-release",))).findings
+    assert finding.rule == "duplicate-release"

@@ -71,10 +71,11 @@ def _is_one_item(analysis: Analysis, one: _Item, other: _Item | None, first: Eve
 
 
 def yields_between(analysis: Analysis, first: Event, last: Event) -> bool:
-    """Whether the function that both events stand in hands control to its caller between them."""
-    depth = _together(first, last)
-    start, end = first.stack[depth].span.end, last.stack[depth].span.start
-    body = analysis.project.functions[first.stack[depth].function].lowered.flow
+    """Whether the function that a path begins in hands control to its caller, of whom nothing is known, between two events."""
+    if _together(first, last) > 0:
+        return False  # the caller is in sight: what it does in between is part of the path
+    start, end = first.stack[0].span.end, last.stack[0].span.start
+    body = analysis.project.functions[first.stack[0].function].lowered.flow
     return any(
         isinstance(expr, flow.Op) and expr.op in ("yield", "yield from") and start <= expr.span.start < end
         for expr in flow.expressions(body)
