@@ -214,3 +214,52 @@ def test_a_pool_object_in_a_table_keeps_its_pool(tmp_path: Path) -> None:
                 self.graphs.clear()
     """
     assert not found(tmp_path, program)
+
+
+TENANTS = """
+    class Shared:
+        def __init__(self):
+            self.handle = None
+            self.tenants = 0
+
+        def enter(self):
+            if self.handle is None:
+                self.handle = torch.cuda.graph_pool_handle()
+            self.tenants += 1
+            return self.handle
+
+        def leave(self):
+            assert self.tenants > 0
+            self.tenants -= 1
+            if {left}:
+                self.handle = None
+
+
+    class Engine:
+        def __init__(self, shared: Shared):
+            self.shared = shared
+            self.steps = {{}}
+            self.awake = False
+
+        def wake(self, n):
+            handle = self.shared.enter()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, pool=handle):
+                torch.zeros(n)
+            self.steps[n] = graph
+            self.awake = True
+
+        def sleep(self):
+            if not self.awake:
+                return
+            self.awake = False
+            for graph in self.steps.values():
+                graph.reset()
+            self.steps.clear()
+            self.shared.leave()
+"""
+
+
+@pytest.mark.parametrize(("left", "expected"), [("self.tenants == 0", []), ("self.large", ["graph.reset()"])])
+def test_the_last_of_several_users_retires_the_handle(left: str, expected: list[str], tmp_path: Path) -> None:
+    assert lines(tmp_path, TENANTS.format(left=left)) == expected

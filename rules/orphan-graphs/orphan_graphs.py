@@ -326,11 +326,11 @@ def _judge(
             f"`{given.function.module.source.text(given.bind.span)}`"
         )
         return _suspect(analysis, reaching[0].root, holding, function, at, reason, reaching, gate="part")
-    branch = _test_of_another(analysis, class_name, holding, reaching)
-    if branch is not None:
-        function = analysis.project.functions[branch.frame.function]
-        at = _test_span(function, branch.frame.span)
-        where = "not " * (not branch.taken)
+    other = _test_of_another(analysis, class_name, holding, reaching)
+    if other is not None:
+        function = analysis.project.functions[other.frame.function]
+        at = _test_span(function, other.frame.span)
+        where = "not " * (not other.taken)
         reason = (
             f"it releases them only where `{where}{function.module.source.text(at)}`, and they can be there without it"
         )

@@ -274,8 +274,8 @@ class Calling(Deferring):
         external = self.effects(known, callee, receiver, args, keywords, expr) if known else None
         if callee.calls:
             self._remember(callee.calls[0])
-            called = {each.function for each in callee.calls}  # beside them, objects that can be called
-            objects = tuple(each for each in self.instance_call(callee) if each.function not in called)
+            seen = {each.function for each in callee.calls}  # beside them, objects that can be called
+            objects = tuple(each for each in self.instance_call(callee) if each.function not in seen)
             return self.call_functions((*callee.calls, *objects), args, tuple(keywords.items()), span, external)
         if callee.symbol is not None and callee.symbol.kind == "class":
             return self.construct(callee.symbol.name, args, keywords, expr)

@@ -12,7 +12,7 @@ The state remembers which places hold a live graph of the pool, so that a releas
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -257,7 +257,8 @@ class _Runs:
             for site in self.analysis.sites(method)
             if site.effect is Effect.POOL_RETIRE and self.pool in site.places
         ]
-        return not any(all(map(_asks_users, event.guards)) for event in retired)
+        deaths = [site.event.guards for site in self.analysis.sites(method) if site.effect is Effect.GRAPH_DEATH]
+        return not any(_is_for_last_user(event.guards, deaths) for event in retired)
 
     def constructed(self, configs: list[Config]) -> list[Config]:
         for method in self.methods:
@@ -362,9 +363,14 @@ class _Runs:
         return state._replace(live=(state.live - stored) | {_holder(place) for place in event.places})
 
 
-def _asks_users(guard: Test) -> bool:
-    """Whether a test asks if a count has come to zero: who retires the handle then is its last user."""
-    return any(kind == "=0" for kind, _ in atoms(guard))
+def _is_for_last_user(guards: Sequence[Test], deaths: Sequence[Sequence[Test]]) -> bool:
+    """Whether a handle is retired wherever graphs die, unless a count says that it has users left."""
+    counts = {place for guard in guards for kind, place in atoms(guard) if kind == "=0"}
+
+    def asks_users(guard: Test) -> bool:
+        return any(kind == "=0" for kind, _ in atoms(guard)) or (guard[0] == "compare" and set(guard[2]) <= counts)
+
+    return all(asks_users(guard) or all(guard in each for each in deaths) for guard in guards)
 
 
 def _holder(place: Place) -> Place:
