@@ -729,8 +729,8 @@ def _dominance(
                 return automaton.step(state, effect.value), effect
         return None
 
-    analysis.run(root, automaton.start, monitor, automaton.effects)
-    if automaton.start not in arrived:
+    outcome = analysis.run(root, automaton.start, monitor, automaton.effects)
+    if outcome is not None and automaton.start not in arrived:  # of a run that was cut short nobody knows
         return True, ""
     first = next((s.event for s in analysis.sites(root) if s.event.stack == trace[0].stack), None)
     if first is None:
