@@ -494,10 +494,10 @@ def _is_filled_by_users(analysis: Analysis, eviction: Eviction, name: str, mine:
 
 def _is_given(analysis: Analysis, slot: b.Slot) -> bool:
     """Whether an attribute is what whoever makes the object says."""
-    bound = analysis.behaviors.field_bindings(slot[0]) if slot[0] in analysis.project.classes else {}
-    return any(
+    owner, name = slot
+    return owner in analysis.project.classes and any(
         param.name in _names(value)
-        for entry, value, how in bound.get(slot[1], ())
+        for entry, value, how in analysis.behaviors.field_bindings(owner).get(name, ())
         if how == "set" and entry.facts.name == "__init__"
         for param in entry.facts.params[1:]
     )

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import NamedTuple
 
 from graphlint import flow
 from graphlint.assignments import assigned
 from graphlint.flow import Expr
 from graphlint.project import FunctionEntry
 
-Binding: TypeAlias = tuple[FunctionEntry, Expr, str]
-"""Function, value, and how: set | item | annotation."""
+
+class Binding(NamedTuple):
+    """One assignment."""
+
+    function: FunctionEntry
+    value: Expr
+    how: str
+    """set | item | annotation."""
 
 
-class FieldBindings(Mapping[str, Sequence[Binding]]):
-    """By attribute, in the order of the methods."""
+class FieldBindings:
+    """By attribute, in the order of the methods: a mapping that finds out when it is asked."""
 
     def __init__(self, class_name: str, methods: Sequence[FunctionEntry]) -> None:
         self._class = class_name.rpartition(".")[2]
@@ -27,6 +33,12 @@ class FieldBindings(Mapping[str, Sequence[Binding]]):
         for method in methods:
             for name in self._attributes(method):
                 self._methods.setdefault(name, []).append(method)
+
+    def get(self, name: str, default: Sequence[Binding] = ()) -> Sequence[Binding]:
+        return self[name] if name in self._methods else default
+
+    def items(self) -> Iterator[tuple[str, Sequence[Binding]]]:
+        return ((name, self[name]) for name in self._methods)
 
     def __getitem__(self, name: str) -> Sequence[Binding]:
         known = self._found.get(name)
@@ -40,9 +52,6 @@ class FieldBindings(Mapping[str, Sequence[Binding]]):
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._methods)
-
-    def __len__(self) -> int:
-        return len(self._methods)
 
     def _attributes(self, method: FunctionEntry) -> Sequence[str]:
         assigns = method.facts.assigns
@@ -66,9 +75,9 @@ class FieldBindings(Mapping[str, Sequence[Binding]]):
             for target, value, how in assigned(method.lowered.flow):
                 match target:
                     case flow.Attr(base=flow.Name(id=base), name=name) if base == me:
-                        known.setdefault(name, []).append((method, value, how))
+                        known.setdefault(name, []).append(Binding(method, value, how))
                     case flow.Item(base=flow.Attr(base=flow.Name(id=base), name=name)) if base in (me, self._class):
-                        known.setdefault(name, []).append((method, value, "item"))
+                        known.setdefault(name, []).append(Binding(method, value, "item"))
         return known
 
 
