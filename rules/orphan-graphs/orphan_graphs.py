@@ -838,6 +838,8 @@ def _gate(
         near = next(iter(difflib.get_close_matches(name, releasing, 1, _NEAR)), "")
         if value.types or not near or name in releasing or not _is_unheard_of(analysis, function, name):
             return None
+        if analysis.vocabulary.names.verbs.isdisjoint(words_in(name)):
+            return None  # what it asks for need not release anything: the class may be one of a library
         return _Gate(function, call, name, attributes, (), near, is_sure=False)
     owners = tuple(each for each in family if "graph" in analysis.owns(each))
     lacking = tuple(each for each in owners if not _offers(analysis, each, name))

@@ -207,7 +207,7 @@ def _severity(growth: Growth, *, captures: bool) -> Severity | None:
     if growth.has_floor or growth.is_set_up or growth.is_of_capture or growth.is_by_identity or not growth.is_allocated:
         return Severity.NOTE
     is_read = growth.is_read and growth.is_too_small
-    if growth.carries_on and not is_read:
+    if growth.carries_on:
         return Severity.NOTE
     if captures and not growth.knows_captures and not is_read:
         return Severity.NOTE
