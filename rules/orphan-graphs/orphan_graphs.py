@@ -368,7 +368,7 @@ def _impossible(analysis: Analysis, death: Death) -> tuple[Branch, Given] | None
         if test is None or at is None:
             continue
         me = function.facts.params[0].name if function.facts.params else ""
-        names = set(attributes_in(test, me)) - _variables(test)  # a variable can have what the attribute was before
+        names = set(attributes_in(test, me)) - flow.variables(test)  # a variable can have what the attribute was before
         for said in conditions(Asked(test, branch.taken), function.module.source):
             if said.subject not in names:
                 continue
@@ -376,18 +376,6 @@ def _impossible(analysis: Analysis, death: Death) -> tuple[Branch, Given] | None
             if given is not None and excludes(given, said):
                 return branch, given
     return None
-
-
-def _variables(expr: flow.Expr) -> set[str]:
-    """The variables in an expression."""
-    found: set[str] = set()
-    waiting = [expr]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, flow.Name):
-            found.add(part.id)
-        waiting += flow.subexpressions(part)
-    return found
 
 
 def _test_of_another(analysis: Analysis, class_name: str, holding: Holding, reaching: Sequence[Death]) -> Branch | None:

@@ -163,27 +163,16 @@ def _raises_for(body: flow.Flow, noted: set[str], behind: int) -> bool:
     known = set(noted)
     for each in _parts(body):
         if isinstance(each, flow.Bind) and isinstance(each.target, flow.Name) and each.value is not None:
-            if each.span.start >= behind and known & _names(each.value):
+            if each.span.start >= behind and known & flow.variables(each.value):
                 known.add(each.target.id)
-        elif isinstance(each, flow.Eval) and each.span.start >= behind and known & _names(each.value):
-            known |= _names(
+        elif isinstance(each, flow.Eval) and each.span.start >= behind and known & flow.variables(each.value):
+            known |= flow.variables(
                 each.value
             )  # a call that is given one of them, and puts it elsewhere: `all_gather(all, mine)`
-        elif isinstance(each, flow.Alt) and each.span.start >= behind and known & _names(each.test):
+        elif isinstance(each, flow.Alt) and each.span.start >= behind and known & flow.variables(each.test):
             if any(isinstance(part, flow.Exit) and part.kind == "raise" for part in _parts(each.then)):
                 return True
     return False
-
-
-def _names(expr: flow.Expr) -> set[str]:
-    found: set[str] = set()
-    waiting = [expr]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, flow.Name):
-            found.add(each.id)
-        waiting += flow.subexpressions(each)
-    return found
 
 
 def _parts(body: flow.Flow) -> Iterator[flow.Flow]:

@@ -127,12 +127,9 @@ def _can_be_none(param: Param) -> bool:
 def _words(annotation: Expr) -> frozenset[str]:
     """The names in an annotation; None is one."""
     found = set(names_in(annotation))
-    waiting = [annotation]
-    while waiting:
-        part = waiting.pop()
+    for part in flow.parts(annotation):
         if isinstance(part, flow.Lit):
             found |= {"None"} if part.value is None else {str(part.value).partition("[")[0]}
-        waiting += flow.subexpressions(part)
     return frozenset(found)
 
 

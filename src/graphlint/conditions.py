@@ -113,25 +113,12 @@ def _implies(one: Condition, other: Condition) -> bool:
 
 def is_of_order(test: Asked) -> bool:
     """Whether a test compares sizes, so that what it implies is not told here."""
-    waiting = [test.expr]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, flow.Op) and part.op in _ORDERS:
-            return True
-        waiting += flow.subexpressions(part)
-    return False
+    return any(isinstance(part, flow.Op) and part.op in _ORDERS for part in flow.parts(test.expr))
 
 
 def names_in(expr: Expr) -> frozenset[str]:
     """Last names of all variables and attributes in an expression."""
-    found: set[str] = set()
-    waiting = [expr]
-    while waiting:
-        part = waiting.pop()
-        if name := part.name if isinstance(part, flow.Attr) else part.id if isinstance(part, flow.Name) else "":
-            found.add(name)
-        waiting += flow.subexpressions(part)
-    return frozenset(found)
+    return frozenset(flow.last_name(part) for part in flow.parts(expr) if isinstance(part, flow.Name | flow.Attr))
 
 
 def _subject(expr: Expr, source: Source) -> str:

@@ -261,6 +261,20 @@ def subexpressions(expr: Expr) -> tuple[Expr, ...]:
     return find(expr) if find is not None else ()
 
 
+def parts(expr: Expr) -> Iterator[Expr]:
+    """An expression and everything in it."""
+    waiting = [expr]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        waiting += subexpressions(part)
+
+
+def variables(expr: Expr) -> frozenset[str]:
+    """The variables in an expression."""
+    return frozenset(part.id for part in parts(expr) if isinstance(part, Name))
+
+
 def children(flow: Flow) -> tuple[Flow, ...]:
     """Direct parts of a flow that are flows."""
     find = _CHILDREN.get(type(flow))

@@ -177,9 +177,12 @@ class Growth:
                     seen.add(name)
                     sizes += bound[name]
                 case flow.Call(callee=flow.Name(id="max"), args=(_, _, *_) as args):
-                    parts = [each for arg in args for each in _parts(arg)]
+                    parts = [each for arg in args for each in flow.parts(arg)]
                     parts += [
-                        each for name in map(flow.last_name, parts) for e in bound.get(name, ()) for each in _parts(e)
+                        each
+                        for name in map(flow.last_name, parts)
+                        for e in bound.get(name, ())
+                        for each in flow.parts(e)
                     ]
                     if not any(flow.last_name(each) == self.place[-1] for each in parts):
                         return True
@@ -580,12 +583,6 @@ def _decided_by(
                 continue
             if False not in present and _is_long_lived(analysis, runs, growth):
                 yield growth
-
-
-def _parts(expr: flow.Expr) -> Iterator[flow.Expr]:
-    yield expr
-    for each in flow.subexpressions(expr):
-        yield from _parts(each)
 
 
 def _written(analysis: Analysis) -> Mapping[b.Slot, Mapping[str, frozenset[bool]]]:

@@ -109,12 +109,9 @@ def _made_with(analysis: Analysis, owner: str, name: str) -> frozenset[str]:
     found: set[str] = set()
     for each in analysis.project.mro(owner):
         for _, value, _ in analysis.behaviors.field_bindings(each).get(name, ()):
-            waiting: list[flow.Expr] = [value]
-            while waiting:
-                expr = waiting.pop()
-                if isinstance(expr, flow.Attr) and isinstance(expr.base, flow.Name):
-                    found.add(expr.name)
-                waiting += flow.subexpressions(expr)
+            for part in flow.parts(value):
+                if isinstance(part, flow.Attr) and isinstance(part.base, flow.Name):
+                    found.add(part.name)
     return frozenset(found)
 
 

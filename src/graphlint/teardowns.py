@@ -177,9 +177,6 @@ def mentions(analysis: Analysis, methods: Sequence[Behavior]) -> Mentions:
 
 def attributes_in(expr: Expr, me: str) -> Iterator[str]:
     """Attributes of an object that an expression mentions."""
-    waiting = [expr]
-    while waiting:
-        part = waiting.pop()
+    for part in flow.parts(expr):
         if isinstance(part, flow.Attr) and isinstance(part.base, flow.Name) and part.base.id == me:
             yield part.name
-        waiting += flow.subexpressions(part)
