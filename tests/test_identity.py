@@ -63,6 +63,8 @@ OTHERS = {
     "a variable that is another now": "steps = self.main\nsteps.release()\nsteps = self.draft\nsteps.release()",
     "the caller goes on in between": "self.main.release()\nyield self\nself.main.release()",
     "two attributes of each": "for each in servers:\n    each.main.release()\n    each.draft.release()",
+    "one of a list of both, then one of them": "both = [self.main, self.draft]\nboth[i].release()\nself.main.release()",
+    "one of them, then one of a list of both": "both = [self.main, self.draft]\nself.main.release()\nboth[i].release()",
     "a method that is told which": "self.drop(i)\nself.drop(j)",
 }
 SAME = {
@@ -171,3 +173,42 @@ def test_a_manager_whose_block_is_in_sight(tmp_path: Path, monkeypatch: pytest.M
     Path("m.py").write_text(text.replace("class Server:", f"{manager}class Server:"))
     (finding,) = check.check(["."], Settings(), registry.select(("duplicate-release",))).findings
     assert finding.rule == "duplicate-release"
+
+
+def test_a_release_that_has_nothing_left_to_do_on_some_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = """
+import torch
+
+
+class Runner:
+    def __init__(self):
+        self.pool = torch.cuda.graph_pool_handle()
+        self.graphs = []
+
+    def capture(self, step):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self.pool):
+            step()
+        self.graphs.append(graph)
+
+    def drop_all(self):
+        for graph in self.graphs:
+            graph.reset()
+        self.graphs.clear()
+        self.pool = torch.cuda.graph_pool_handle()
+
+
+class Engine:
+    def __init__(self):
+        self.runner = Runner()
+
+    def shutdown(self):
+        self.runner.drop_all()
+        torch.cuda.empty_cache()
+        self.runner.drop_all()
+"""
+    Path("m.py").write_text(text)
+    (finding,) = check.check(["."], Settings(), registry.select(("duplicate-release",))).findings
+    assert finding.fix is not None
+    assert finding.fix.applicability is Applicability.SAFE

@@ -191,7 +191,7 @@ def test_an_engine_with_a_vocabulary_of_any_kind_is_spoken_of(tmp_path: Path) ->
 def test_operators_that_the_tree_defines_are_read_like_the_rest(tmp_path: Path) -> None:
     files = dedented(CHAIN)
     files["kernels.py"] += (
-        '\n\n@torch.library.custom_op("engine::experts", mutates_args=())\ndef experts(rows):\n    return rows\n'
+        '\n\n@torch.library.custom_op("house::experts", mutates_args=())\ndef experts(rows):\n    return rows\n'
     )
     _, said = concise(tmp_path / "tree", files, "")
     assert "no vocabulary" not in said

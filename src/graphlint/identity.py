@@ -46,6 +46,8 @@ def is_one_object(analysis: Analysis, root: b.Behavior, subject: Place, first: E
     if last.node is first.node and len(last.stack) < len(first.stack) and not _is_item(first):
         return True  # the second call of a method, refused for the first
     one, other = _item(analysis, first), _item(analysis, last)
+    if other is not None and other.kind != "all" and _is_item(last) and not _is_item(first):
+        return False  # it is one of several, of which the first may be another
     if one is not None and (one.kind != "all" or one.text) and not _is_one_item(analysis, one, other, first, last):
         return False
     return not _is_replaced(analysis, root, subject, first, last)
@@ -120,8 +122,12 @@ def _together(first: Event, last: Event) -> int:
 
 
 def _is_item(event: Event) -> bool:
-    """Whether the object whose method leads to an event is one of a table."""
-    return any(ELEMENT in place for frame in event.stack for place in frame.receiver)
+    """Whether the object whose method leads to an event is one of a table, or one of several."""
+    return any(map(_is_one_of_several, event.stack))
+
+
+def _is_one_of_several(frame: Frame) -> bool:
+    return len(frame.receiver) > 1 or any(ELEMENT in place for place in frame.receiver)
 
 
 def _item(analysis: Analysis, event: Event) -> _Item | None:
@@ -129,7 +135,7 @@ def _item(analysis: Analysis, event: Event) -> _Item | None:
     if not any(ELEMENT in place for place in event.places) and not _is_item(event):
         return None
     within = next(
-        (depth for depth, frame in enumerate(event.stack) if any(ELEMENT in place for place in frame.receiver)),
+        (depth for depth, frame in enumerate(event.stack) if _is_one_of_several(frame)),
         len(event.stack),
     )
     if within == 0:

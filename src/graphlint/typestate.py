@@ -719,15 +719,24 @@ def _dominance(
     assert automaton is not None
     hears = _ears(automaton, subject)
     last = trace[-1]
+    depth = common_depth(trace)
     arrived: set[str] = set()
 
     def monitor(state: str, event: Event, config: Config) -> tuple[str, Effect] | None:
         if event.stack == last.stack if event.node is last.node else event.stack[: len(last.stack)] == last.stack:
             arrived.add(state)  # in a call that can only raise on the path, what it does where it does not
+        before, _, ran = state.partition(" ")
+        after, moved = before, Effect.SYNC
         for effect in analysis.effects(event, config):
-            if hears(effect, event, state) and automaton.step(state, effect.value) != state:
-                return automaton.step(state, effect.value), effect
-        return None
+            if hears(effect, event, before) and automaton.step(before, effect.value) != before:
+                after, moved = automaton.step(before, effect.value), effect
+                break
+        if moved is Effect.CAPTURE:
+            ran = ""
+        elif len(event.stack) > depth + 1 and event.stack[: depth + 1] == trace[0].stack[: depth + 1]:
+            ran = "ran"  # the first call was made, also where it had nothing to release
+        now = f"{after} {ran}".strip()
+        return (now, moved) if now != state else None
 
     outcome = analysis.run(root, automaton.start, monitor, automaton.effects)
     if outcome is not None and automaton.start not in arrived:  # of a run that was cut short nobody knows
