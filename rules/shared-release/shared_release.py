@@ -4,7 +4,8 @@ A suspect's values:
 
     place   what is released, as the message names it
     scope   `class` or `process`, or the class of the object that handed it to all of them
-    loop    `path:row` of the loop over engines, or of the second call, that makes it run more than once
+    loop    `path:row` of the loop over engines, or of the second call, that makes it run more than once, or of what shows
+            that there are other users
     ways    the functions between those that run it for several objects and the release (`graphlint.descents`), as JSON
     whole   instead: why they cannot be parted there, as a clause
 """
@@ -17,6 +18,8 @@ from typing import TYPE_CHECKING
 from graphlint import behavior as b
 from graphlint import flow
 from graphlint.absence import is_never_none
+from graphlint.assignments import given_locally
+from graphlint.cohabitants import beside, told_apart
 from graphlint.descents import NotPartedError, descent, described
 from graphlint.edits import Applicability, Fix
 from graphlint.effects import Effect
@@ -44,14 +47,16 @@ _ALIVE = (Effect.GRAPH_DEATH, Effect.CAPTURE)
 def suspects(analysis: Analysis) -> Iterator[Suspect]:
     """Releases of a class's or the process's memory that a method makes for one object among several.
 
-    Three shapes: a method releases what all share, and some function runs that method for several objects while the graphs
-    of a later one live; the same, of what one object has handed to all of them; or a loop resets one graph after another and
-    releases what all share in between.
+    Some function runs the method for several objects while the graphs of a later one live, or for one beside an object of
+    another class that uses the memory, too; or the table keeps the memory under the names of those who use it. The same, of
+    what one object has handed to all of them; or a loop resets one graph after another and releases what all share in between.
     """
     best: dict[tuple[str, Span], Suspect] = {}
     runs = repeated(analysis)
     for suspect in (
         *_per_engine(analysis, runs),
+        *_beside_others(analysis),
+        *_of_one_name(analysis, runs),
         *_of_holder(analysis, runs),
         *_with_item(analysis),
         *_made_anew(analysis, runs),
@@ -75,15 +80,73 @@ def _per_engine(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]]) 
                 event = site.event
                 if not owns and event.node.slot not in reads(analysis, function.owner):
                     continue  # a part of an object that owns graphs releases what these read
-                if not _is_wide(analysis, site) or releasing_frame(event) != 0 or _is_last_user(analysis, site):
+                if not _is_of_everybody(analysis, root, function.owner, site):
                     continue
-                if event.node.slot is not None and keeps_items(analysis, function.owner, event.node.slot):
-                    continue  # what is given up is a reference
                 if not _is_of_all(analysis, function, repetition, event):
                     continue
                 if not _others_live(analysis, repetition, root.function, event):
                     continue
                 yield _suspect(analysis, root, site, repeated_in, repetition)
+
+
+def _is_of_everybody(analysis: Analysis, root: b.Behavior, owner: str, site: Site) -> bool:
+    """Whether an object's own method gives up what belongs to all, with no question who else is there."""
+    event = site.event
+    if not _is_wide(analysis, site) or releasing_frame(event) != 0 or _is_last_user(analysis, site):
+        return False
+    if _is_item_taken(event) and Effect.GRAPH_DEATH not in analysis.kinds[root.key]:
+        return False  # a table that makes room, not an engine that ends
+    return event.node.slot is None or not keeps_items(analysis, owner, event.node.slot)  # else it is a reference
+
+
+def _beside_others(analysis: Analysis) -> Iterator[Suspect]:
+    """Releases that an object makes while an object of another class, whose graphs read the memory, lies beside it."""
+    for caller in analysis.roots():
+        if not {Effect.WS_RELEASE, Effect.GRAPH_DEATH} <= analysis.kinds[caller.key]:
+            continue
+        for there, name, found in beside(analysis, caller):
+            root = analysis.effectful.get(name)
+            owner = analysis.project.functions[name].owner
+            if root is None or owner is None or not _owns_graphs(analysis, owner, root):
+                continue
+            for site in analysis.sites(root):
+                if site.event.node is there.event.node and _is_of_everybody(analysis, root, owner, site):
+                    other = found.other.rpartition(".")[2]
+                    more = _told(analysis, found.root, found.frame.span, f"the graphs of a `{other}` live on here")
+                    whole = f"the graphs of `{other}` read it, too"
+                    yield _suspect(
+                        analysis, root, site, (), None, holder=_scope(analysis, root, site), whole=whole, more=more
+                    )
+                    break
+
+
+def _of_one_name(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]]) -> Iterator[Suspect]:
+    """Releases of all that a table holds, by one of those whose names tell the entries apart."""
+    for root in analysis.roots():
+        function = analysis.project.functions[root.function]
+        if function.owner is None or root.function in runs or Effect.GRAPH_DEATH not in analysis.kinds[root.key]:
+            continue
+        for site in analysis.sites(root):
+            slot = site.event.node.slot
+            if site.effect is not Effect.WS_RELEASE or slot is None or slot not in reads(analysis, function.owner):
+                continue
+            if not _is_of_everybody(analysis, root, function.owner, site) or _missing_is_given(
+                analysis, function, site
+            ):
+                continue
+            named = told_apart(analysis, function.owner, slot)
+            if named is not None and _owns_graphs(analysis, function.owner, root):
+                more = _told(analysis, *named, "each has entries of its own there, under its name")
+                whole = "each has entries under its own name"
+                yield _suspect(
+                    analysis, root, site, (), None, holder=_scope(analysis, root, site), whole=whole, more=more
+                )
+
+
+def _missing_is_given(analysis: Analysis, function: FunctionEntry, site: Site) -> bool:
+    """Whether what is released where nobody is named is not: a name is given."""
+    places = list(_missing(site.event))
+    return any(is_never_none(analysis, function, place) or len(place) == 1 for place in places)
 
 
 def _of_holder(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]]) -> Iterator[Suspect]:
@@ -321,7 +384,7 @@ def _is_wide(analysis: Analysis, site: Site) -> bool:
     if isinstance(node, b.Happens) and node.effect is Effect.WS_RELEASE and node.scope == "process":
         return True
     if isinstance(node, b.Touches) and node.how == "pop":
-        if not _is_until_empty(analysis, site):
+        if not _is_until_empty(analysis, site) and not _is_any(analysis, site):
             return False  # one entry, chosen by its key
     if isinstance(node, b.Touches) and all(ELEMENT in place for place in site.places):
         shared = [place for place in site.places if place[0].startswith(_SHARED)]
@@ -339,6 +402,34 @@ def _is_until_empty(analysis: Analysis, site: Site) -> bool:
         isinstance(each, flow.Star) and each.span == loop.span and each.iterable is None
         for each in flow.statements(analysis.project.functions[loop.function].lowered.flow)
     )
+
+
+def _is_any(analysis: Analysis, site: Site) -> bool:
+    """Whether a loop takes out of a table whichever entry it comes to, until few enough are left: `next(iter(table))`."""
+    event = site.event
+    loop = event.loops[-1] if event.loops else None
+    if loop is None or loop.function != event.stack[-1].function or not site.places:
+        return False
+    table = b.last_name(site.places[0])
+    body = analysis.project.functions[loop.function].lowered.flow
+    for each in flow.statements(body):
+        if not isinstance(each, flow.Star) or each.span != loop.span or each.iterable is not None:
+            continue
+        key = _taken(each.body, event.node.span)
+        if key is None:
+            return True
+        chosen = (made for name, made, how in given_locally(each.body) if how == "set" and name == flow.last_name(key))
+        return any(flow.last_name(part) == table for made in (key, *chosen) for part in flow.parts(made))
+    return False
+
+
+def _taken(body: flow.Flow, at: Span) -> flow.Expr | None:
+    """The key under which something is taken out of a table at a place; None where none is named."""
+    for call in flow.calls(body):
+        if call.span == at:
+            return call.args[0] if call.args else None
+    drops = (each.target for each in flow.statements(body) if isinstance(each, flow.Drop) and each.span == at)
+    return next((target.key for target in drops if isinstance(target, flow.Item)), None)
 
 
 def _runs_over(analysis: Analysis, loop: Frame, place: Place) -> bool:
@@ -423,12 +514,22 @@ def _others_live(analysis: Analysis, repetition: Repetition, method: str, releas
     if not runs:
         return True
     first = sites[runs[0]].event
-    before = [site for site in sites[: runs[0]] if site.effect is Effect.GRAPH_DEATH]
+    before = [site for site in sites[: runs[0]] if site.effect is Effect.GRAPH_DEATH and not _is_one_taken(site.event)]
     earlier = [
         site for site in before if site.event.stack[0] != first.stack[0] and site.event.loops[:1] != first.loops[:1]
     ]
     later = [site for site in sites[runs[0] :] if site.effect in _ALIVE]
     return not earlier or any(site.effect is Effect.CAPTURE for site in later)
+
+
+def _is_item_taken(event: Event) -> bool:
+    """Whether items are taken out of a table one by one."""
+    return isinstance(event.node, b.Touches) and event.node.how == "pop"
+
+
+def _is_one_taken(event: Event) -> bool:
+    """Whether one object is taken out of a table, and those that stay there live on."""
+    return isinstance(event.node, b.Touches) and event.node.how == "pop" and not event.loops
 
 
 def _suspect(
@@ -440,6 +541,7 @@ def _suspect(
     death: Site | None = None,
     holder: str = "",
     whole: str = "",
+    more: tuple[Step, str] | None = None,
 ) -> Suspect:
     function = analysis.project.functions[root.function]
     module = function.module
@@ -460,6 +562,9 @@ def _suspect(
         steps.insert(0, step(analysis, death.event._replace(effect=death.effect), 0))
         if event.loops:
             loop = f"{module.source.path}:{module.source.row(event.loops[-1].span.start)}"
+    if more is not None:
+        steps.append(more[0])
+        loop = more[1]
     what = place_text(site.places[0], analysis, root) if site.places else ""
     if not what:
         what = node.label if isinstance(node, b.Happens) else "memory"
@@ -485,6 +590,12 @@ def _suspect(
         Severity.NOTE if _is_of_each(site) else Severity.WARNING if by_name else None,
         Precision.MEDIUM if by_name else None,
     )
+
+
+def _told(analysis: Analysis, function: str, span: Span, message: str) -> tuple[Step, str]:
+    """A step in a function that says who else there is, and `path:row` of it."""
+    source = analysis.project.functions[function].module.source
+    return Step(source.path, span, "per_engine", message), f"{source.path}:{source.row(span.start)}"
 
 
 def _is_of_each(site: Site) -> bool:

@@ -105,16 +105,27 @@ class _Siblings:
         self._held: dict[str, list[tuple[str, frozenset[str]]]] = {}
 
     def has(self, root: str, method: str, place: Place) -> bool:
-        """Whether the object that a method runs on, in an attribute of the root's own, has a sibling in another one."""
+        """Whether the object that a method runs on has a sibling in an attribute of the root's own.
+
+        It lies in another one of these attributes, or the root makes it, and is done with it, beside what lies there.
+        """
         functions = self._analysis.project.functions
         holder, owner = functions[root].owner, functions[method].owner
         params = functions[root].facts.params
-        if holder is None or owner is None or len(place) != 2 or not params or place[0] != f"${params[0].name}":
+        if holder is None or owner is None or not params or functions[root].facts.name == "__init__":
             return False
-        if functions[root].facts.name == "__init__":
+        is_own = len(place) == 2 and place[0] == f"${params[0].name}"
+        is_made = len(place) == 1 and place[0][0] == "@" and not method.endswith(".__init__")
+        is_made = is_made and not self._is_preparing(root)
+        if not is_own and not is_made:
             return False
         named = [name for name, classes in self._fields(holder) if owner in classes]
-        return place[1] in named and len(named) > 1
+        return bool(named) if is_made else place[1] in named and len(named) > 1
+
+    def _is_preparing(self, root: str) -> bool:
+        """Whether constructors alone call a function: what they make may not be there yet."""
+        callers = self._analysis.callers.get(root, frozenset())
+        return bool(callers) and all(key.partition("|")[0].endswith(".__init__") for key in callers)
 
     def _fields(self, holder: str) -> list[tuple[str, frozenset[str]]]:
         known = self._held.get(holder)

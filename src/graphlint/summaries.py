@@ -274,7 +274,7 @@ class Analysis:
             listed = node.slot is not None and self.behaviors.listed(*node.slot)  # other attributes hold them, too
             if "graph" in held and "pool" not in node.tags and not listed:
                 given_up.append(Effect.GRAPH_DEATH)
-            if held & {"captured", "tensor"}:
+            if held & {"captured", "tensor"} or ("declared" in held and self._is_read_by_graphs(node.slot)):
                 given_up.append(Effect.WS_REPLACE if "tensor" in node.tags else Effect.WS_RELEASE)
             else:
                 of_process = "memory" in held and "graph" not in held and "tensor" not in node.tags
@@ -291,6 +291,14 @@ class Analysis:
             if "pool" in node.tags and node.slot is not None:
                 always.append(Effect.POOL_STORE)
         return _Meaning(node, tuple(given_up), of_process, tuple(always))
+
+    def _is_read_by_graphs(self, slot: Slot | None) -> bool:
+        """Whether captured code reads a container of tensors, so that it holds device memory whatever fills it."""
+        return slot is not None and slot in self._read_in_captures and self.is_container(slot)
+
+    @cached_property
+    def _read_in_captures(self) -> frozenset[Slot]:
+        return frozenset[Slot]().union(*self.captured_reads.values())
 
     def _is_gone(self, node: b.Touches, places: tuple[Place, ...], config: Config) -> bool:
         """Whether a path knows that a place has nothing left to give up."""
@@ -331,7 +339,7 @@ class Analysis:
             return True
         if "graph" in node.tags or node.fresh:
             return True  # where a captured graph goes, or device memory
-        if self.holds(node.slot) & _MATTERS or self.is_cache(node.slot):
+        if self._is_of_interest(node.slot):
             return True
         return any(part in self.tested for place in node.places for part in place[-1:])
 
@@ -431,7 +439,13 @@ class Analysis:
 
     def _is_of_interest(self, slot: Slot | None) -> bool:
         """Whether it can be an effect to change what a slot holds."""
-        return bool(self.holds(slot) & _MATTERS) or slot in self.counters or self.is_cache(slot)
+        held = self.holds(slot)
+        return (
+            bool(held & _MATTERS)
+            or slot in self.counters
+            or self.is_cache(slot)
+            or ("declared" in held and self._is_read_by_graphs(slot))
+        )
 
     @cached_property
     def effectful(self) -> Mapping[str, Behavior]:

@@ -1,0 +1,131 @@
+"""Who else uses memory of the process while an object that releases it ends.
+
+That there are others need not show in a loop over them: an object of another class may lie beside the one that ends, or the
+table itself may tell its users apart by their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from graphlint import behavior as b
+from graphlint.behavior import Behavior, Slot
+from graphlint.effects import Effect
+from graphlint.execution import Frame
+from graphlint.facts import MODULE
+from graphlint.readers import keeps_items, reads, shares
+from graphlint.rebasing import sources
+from graphlint.source import Span
+from graphlint.summaries import Analysis, Site
+from graphlint.values import Place
+
+_IDENTITY = frozenset(("id", "key", "label", "name", "namespace", "owner", "prefix", "tag", "uid", "uuid"))
+"""Words in the names of attributes that tell one object from the others of its class."""
+
+
+class Beside(NamedTuple):
+    """An object of another class that uses the same memory, where a function runs the release of one of them."""
+
+    root: str
+    frame: Frame
+    """The call in the function that leads to the release."""
+    other: str
+    """The class of the other one."""
+
+
+def beside(analysis: Analysis, root: Behavior) -> Iterator[tuple[Site, str, Beside]]:
+    """The releases that a method makes through an object's own method, while its own object keeps another user alive.
+
+    Yields:
+        The site, the function of the object that releases, and who is beside it.
+    """
+    function = analysis.project.functions[root.function]
+    if function.owner is None or function.facts.name == "__init__" or root.receiver is None:
+        return
+    me = f"${root.receiver}"
+    sites = analysis.sites(root)
+    for index, site in enumerate(sites):
+        slot = site.event.node.slot
+        if site.effect is not Effect.WS_RELEASE or slot is None:
+            continue
+        for depth, frame in enumerate(site.event.stack):
+            at = frame.receiver[0] if depth and len(frame.receiver) == 1 else ()
+            if not at or (at[0] != me and at[0][0] != "@"):
+                continue
+            owner = analysis.project.functions[frame.function].owner
+            if owner is None or at == (me,) or slot not in reads(analysis, owner):
+                continue
+            dead = {
+                place
+                for each in sites[:index]
+                if each.effect is Effect.GRAPH_DEATH and each.event.stack[0] != site.event.stack[0]
+                for place in each.places
+            }
+            for name, other in _users(analysis, function.owner, owner, slot):
+                mine: Place = (me, name)
+                if at[:2] != mine and not any(place[:2] == mine for place in dead):
+                    yield site, frame.function, Beside(root.function, site.event.stack[0], other)
+                    break
+            break
+
+
+def _users(analysis: Analysis, holder: str, owner: str, slot: Slot) -> Iterator[tuple[str, str]]:
+    """Attributes of a class with objects of other classes than one whose graphs read what a slot holds, and these classes."""
+    family = {*analysis.project.mro(owner)}
+    for each in analysis.project.mro(holder):
+        if each not in analysis.project.classes:
+            continue
+        for name in analysis.behaviors.field_bindings(each):
+            for t in analysis.behaviors.field_types(each, name):
+                if t.name not in analysis.project.classes or owner in analysis.project.mro(t.name) or t.name in family:
+                    continue
+                if "graph" not in analysis.owns(t.name) or slot not in reads(analysis, t.name):
+                    continue
+                if not keeps_items(analysis, t.name, slot) and not shares(analysis, t.name, slot):
+                    yield name, t.name
+
+
+def told_apart(analysis: Analysis, owner: str, slot: Slot) -> tuple[str, Span] | None:
+    """Where objects of a class put what a shared place keeps under a name of their own: the function, and the call or store."""
+    for store, keys in _keyed(analysis, slot):
+        if not store.key.endswith(MODULE):
+            for key in keys:
+                if store.receiver is not None and _is_of(analysis, store, owner):
+                    if key[0] == f"${store.receiver}" and len(key) == 2 and _names_one(key[1]):
+                        return store.function, analysis.project.functions[store.function].facts.span
+    for store, keys in _keyed(analysis, slot):
+        params = {key[0][1:] for key in keys if len(key) == 1}
+        for key in analysis.callers.get(store.key, ()) if params else ():
+            caller = analysis.effectful[key]
+            if caller.receiver is None or not _is_of(analysis, caller, owner):
+                continue
+            for node in caller.nodes:
+                if isinstance(node, b.Calls) and store.key in node.behaviors:
+                    given = (place for name, places in node.bindings if name in params for place in places)
+                    me = f"${caller.receiver}"
+                    if any(len(place) == 2 and place[0] == me and _names_one(place[1]) for place in given):
+                        return caller.function, node.span
+    return None
+
+
+def _is_of(analysis: Analysis, method: Behavior, owner: str) -> bool:
+    return analysis.project.functions[method.function].owner in analysis.project.mro(owner)
+
+
+def _names_one(attribute: str) -> bool:
+    return not _IDENTITY.isdisjoint(attribute.lower().split("_"))
+
+
+def _keyed(analysis: Analysis, slot: Slot) -> list[tuple[Behavior, tuple[Place, ...]]]:
+    """The functions that put items into a shared place, each with what the keys are made of."""
+    known = analysis.known.get(("keyed", ""))
+    if known is None:
+        known = analysis.known["keyed", ""] = {}
+        for each in analysis.behaviors.all():
+            for node in each.nodes:
+                if isinstance(node, b.Touches) and node.how == "add" and node.slot is not None and node.key is not None:
+                    if read := tuple(sources(node.key)):
+                        known.setdefault(node.slot, []).append((each, read))
+    found: list[tuple[Behavior, tuple[Place, ...]]] = known.get(slot, [])
+    return found

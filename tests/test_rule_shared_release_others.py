@@ -1,0 +1,208 @@
+"""Others use the memory that an object releases, though no loop runs over them: beside it, by name, or for the time of a job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphlint import check, registry
+from graphlint.config import Settings
+
+TABLE = """
+import torch
+
+tiles = {}
+
+
+def tile(user, n):
+    key = (user, n)
+    if key not in tiles:
+        if torch.cuda.is_current_stream_capturing():
+            raise RuntimeError("warm up first")
+        tiles[key] = torch.empty(n, device="cuda")
+    return tiles[key]
+
+
+def drop_tiles(user=None):
+    for key in [key for key in tiles if user is None or key[0] == user]:
+        del tiles[key]
+
+"""
+
+PLAYER = """
+class Player:
+    def __init__(self, USER, n):
+        self.USER = USER
+        self.x = torch.zeros(n, device="cuda")
+        self.graph = None
+        self.open()
+
+    def open(self):
+        self.body()
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.y = self.body()
+
+    def body(self):
+        return self.x * tile(self.USER, self.x.numel())
+
+    def play(self):
+        self.graph.replay()
+        return self.y.clone()
+
+    def close(self):
+        if self.graph is not None:
+            self.graph.reset()
+            self.graph = self.y = None
+        RELEASE
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()
+
+"""
+
+
+def player(release: str, user: str = "name") -> str:
+    return TABLE + PLAYER.replace("RELEASE", release).replace("USER", user)
+
+
+def found(tmp_path: Path, text: str) -> list[str]:
+    path = tmp_path / "engines.py"
+    path.write_text(text)
+    report = check.check([str(path)], Settings(select=("shared-release",)), registry.rules())
+    source = report.sources[str(path)]
+    return [" ".join(source.text(finding.span).split()) for finding in report.findings]
+
+
+@pytest.mark.parametrize("user", ["name", "engine_id", "prefix"])
+def test_a_table_with_the_names_of_its_users_has_several(tmp_path: Path, user: str) -> None:
+    assert found(tmp_path, player("drop_tiles()", user)) == ["drop_tiles()"]
+
+
+def test_entries_of_one_name_are_nobody_elses(tmp_path: Path) -> None:
+    assert found(tmp_path, player("drop_tiles(self.name)")) == []
+
+
+@pytest.mark.parametrize("user", ["width", "dtype"])
+def test_what_tells_nobody_apart_says_nothing_of_others(tmp_path: Path, user: str) -> None:
+    assert found(tmp_path, player("drop_tiles()", user)) == []
+
+
+HUB = """
+class Hub:
+    def __init__(self):
+        self.players = {}
+
+    def load(self, name):
+        self.players[name] = Player(4, 8)
+
+    def unload(self, name):
+        self.players.pop(name).close()
+        torch.cuda.empty_cache()
+"""
+
+
+def test_one_that_is_taken_out_of_a_table_is_not_the_last(tmp_path: Path) -> None:
+    assert found(tmp_path, player("drop_tiles()", "width") + HUB) == ["drop_tiles()"]
+
+
+TRIAL = """
+class Server:
+    def __init__(self):
+        self.main = Player(4, 8)
+
+    def tune(self):
+        best = None
+        for width in (2, 8):
+            with Player(width, 8) as trial:
+                best = trial.play()
+        return best
+"""
+
+
+def test_one_for_a_job_lies_beside_the_one_that_serves(tmp_path: Path) -> None:
+    assert found(tmp_path, player("drop_tiles()", "width") + TRIAL) == ["drop_tiles()"]
+
+
+def test_before_the_one_that_serves_is_there_it_is_alone(tmp_path: Path) -> None:
+    text = player("drop_tiles()", "width") + TRIAL.replace(
+        "self.main = Player(4, 8)", "self.tune(); self.main = Player(4, 8)"
+    )
+    assert found(tmp_path, text) == []
+
+
+LOADED = """
+class Server:
+    def __init__(self):
+        self.main = Player(4, 8)
+
+    def reload(self):
+        self.main.close()
+        self.main = Player(8, 8)
+"""
+
+
+def test_one_that_follows_the_other_is_alone(tmp_path: Path) -> None:
+    assert found(tmp_path, player("drop_tiles()", "width") + LOADED) == []
+
+
+ENCODER = """
+class Encoder:
+    def __init__(self):
+        self.pixels = torch.zeros(8, device="cuda")
+        tile(0, 8)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.out = self.pixels * tile(0, 8)
+
+    def end(self):
+        self.graph.reset()
+        drop_tiles()
+
+
+class Server:
+    def __init__(self):
+        self.player = Player(4, 8)
+        self.encoder = Encoder()
+
+    def stop_images(self):
+        BEFORE
+        self.encoder.end()
+"""
+
+
+def test_an_object_of_another_class_uses_it_too(tmp_path: Path) -> None:
+    assert found(tmp_path, player("pass", "width") + ENCODER.replace("BEFORE", "pass")) == ["drop_tiles()"]
+
+
+def test_whose_graphs_are_dead_already_uses_nothing(tmp_path: Path) -> None:
+    assert found(tmp_path, player("pass", "width") + ENCODER.replace("BEFORE", "self.player.close()")) == []
+
+
+SHRINKING = """
+def drop_tiles(room=0):
+    total = sum(each.nbytes for each in tiles.values())
+    while tiles and total > room:
+        first = next(iter(tiles))
+        total -= tiles.pop(first).nbytes
+
+"""
+
+
+def test_whichever_entry_is_next_may_be_somebody_elses(tmp_path: Path) -> None:
+    assert found(tmp_path, player("drop_tiles(room=0)") + SHRINKING) == ["drop_tiles(room=0)"]
+
+
+def test_a_chosen_entry_is_one_objects(tmp_path: Path) -> None:
+    text = SHRINKING.replace("next(iter(tiles))", "room")
+    assert found(tmp_path, player("drop_tiles(room=0)") + text) == []
+
+
+def test_a_table_of_tensors_that_captured_code_reads_is_memory_whatever_fills_it(tmp_path: Path) -> None:
+    text = player("drop_tiles()").replace("tiles = {}", "tiles: dict[tuple, torch.Tensor] = {}")
+    text = text.replace('torch.empty(n, device="cuda")', "scales[n] * 2")
+    assert found(tmp_path, "scales = {}\n" + text) == ["drop_tiles()"]
