@@ -54,7 +54,8 @@ class Touches(NamedTuple):
     span: Span
     tags: frozenset[str] = frozenset()
     """Of the new value: none, empty, true, false, tensor, captured, graph, pool, mempool, object, capturing (it says whether the
-    stream is being captured, or that it was), new (a container that the function made); and of what was there:
+    stream is being captured, or that it was), new (a container that the function made), raised (something is added to what was
+    there); strict (it must be there to be taken out); and of what was there:
     moved (it goes elsewhere in the same statement), saved (a variable stands for it on, as for an element of the place)."""
     value_places: tuple[Place, ...] = ()
     types: tuple[str, ...] = ()

@@ -66,6 +66,11 @@ What is only submitted runs at some time, in no order with what stands behind it
 """
 _MODULE_LISTS = frozenset(("ModuleList", "ModuleDict", "Sequential"))
 """Modules of torch that are lists and dictionaries of modules."""
+_SEMAPHORES = frozenset(
+    f"{module}.{kind}"
+    for module in ("asyncio", "multiprocessing", "threading")
+    for kind in ("BoundedSemaphore", "Semaphore")
+)
 _MEMOS = frozenset(("functools.lru_cache", "functools.cache"))
 _NAMING = frozenset(("partial", "finalize", "import_module", "ref", "WeakMethod", "__setattr__", *REGISTERING))
 """Functions that are known when an attribute gives them, too."""
@@ -418,6 +423,8 @@ class Calling(Deferring):
         if callee.symbol is not None and callee.symbol.name.startswith("torch.ops."):
             for each in (*args, *keywords.values()):
                 self.filled_by_operator(each, expr.span)
+        if name == "release" and not args and any(t.name in _SEMAPHORES for t in receiver.types):
+            self.emit(b.Touches("count", receiver.places, receiver.slot, expr.span))
         if not torch and name:
             self.unresolved.append((self.label(expr), expr.span))
         fields = {key: value for key, value in keywords.items() if value.places}
@@ -586,7 +593,8 @@ class Calling(Deferring):
             base, key = _base(expr.callee), expr.args[0] if expr.args else None
             whole = key is not None and (flow.dotted_text(base), flow.dotted_text(key)) in self.emptied
             gone = NOTHING_KNOWN if whole else None
-            self.touch("clear" if whole else "pop", receiver.places, receiver.slot, span, held=receiver.types, key=gone)
+            how, strict = "clear" if whole else "pop", name != "discard" and len(args) < 2
+            self.touch(how, receiver.places, receiver.slot, span, held=receiver.types, key=gone, strict=strict)
             if name == "popitem":
                 return Value(items=(NOTHING_KNOWN, receiver.element))
             return receiver.element

@@ -415,7 +415,8 @@ class Evaluation(Expressions):
             elif bind.op == "|" and isinstance(bind.value, flow.Group) and bind.value.kind == "dict":
                 self.updated(before, bind.value, value, bind.span)
             else:
-                self.emit(b.Touches(how, before.places, before.slot, bind.span))
+                tags = frozenset(("raised",)) if bind.op == "+" else frozenset[str]()
+                self.emit(b.Touches(how, before.places, before.slot, bind.span, tags, value.places))
             return
         if bind.annotation is not None and not value.types:
             value = value._replace(types=self.project.annotation(self.module, bind.annotation))
@@ -502,7 +503,7 @@ class Evaluation(Expressions):
                     return
                 how = "clear" if (flow.dotted_text(base), flow.dotted_text(key)) in self.emptied else "pop"
                 gone = NOTHING_KNOWN if how == "clear" else None
-                self.touch(how, held.places, held.slot, span, held=held.types, key=gone)
+                self.touch(how, held.places, held.slot, span, held=held.types, key=gone, strict=True)
                 if how == "pop":
                     element = held.element
                     self.destroyed(element.types, element.places, span)

@@ -12,7 +12,7 @@ Exceptions: a `raise` leaves; inside `try`, any point of the body may enter a ha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from operator import is_
 from typing import Any, NamedTuple, TypeAlias
@@ -29,6 +29,8 @@ MAX_DEPTH = 14
 """Most calls in each other."""
 MAX_STEPS = 12_000
 """Most nodes visited in one run, counted for each configuration; a run that needs more is cut and says so."""
+_MOST_TRIED = 1_500
+"""Most of these in a run that only asks what a call would do."""
 MAX_CONFIGURATIONS = 24
 """Most configurations kept at one point."""
 
@@ -101,6 +103,9 @@ class Config(NamedTuple):
 Monitor: TypeAlias = Callable[[State, Event, Config], "tuple[State, Effect] | None"]
 """Next state for an event, and the effect that led there; None: nothing changes, and the event is not recorded."""
 
+Touched: TypeAlias = tuple[str, frozenset[str], tuple[Place, ...], tuple[Place, ...]]
+"""What is remembered of a touch: how, the tags, the places, and the places that went into the value."""
+
 Outcome: TypeAlias = dict[str, list[Config]]
 """Configurations by how control left: next, return, raise, break, continue."""
 
@@ -124,6 +129,10 @@ RESULT: Place = ("<result>",)
 
 class ExhaustedError(Exception):
     """A run took more steps than it may."""
+
+
+class _HeardError(Exception):
+    """A call that is only tried does something that the monitor hears."""
 
 
 @cache
@@ -265,8 +274,11 @@ class Execution:
     """Attribute and variable names that some test reads; facts about others are not kept."""
     memory: frozenset[str] = frozenset()
     """Names of attributes and variables that keep device memory: what comparisons with them said is kept as well."""
-    refusals: bool = False
-    """A call that can only raise, because an earlier call of the same method has ended graphs, counts as ending them."""
+    whole: Callable[[str], Behavior | None] | None = None
+    """Behaviors with nothing left out. With them, the second call of a method that has ended graphs counts as ending them
+    where it can only raise, or gives back once more what was given back."""
+    counted: frozenset[b.Slot] = frozenset()
+    """Attributes and variables that count down somewhere."""
     steps: int = 0
     truncated: bool = False
     """Somewhere more configurations came together than are kept."""
@@ -559,7 +571,7 @@ class Execution:
             entering = [_knowing(config, config.facts.put(RESULT[0], _NONE)) for config in configs]
             if node.outside:
                 entering = [_learn(config, CAPTURED, False) for config in entering]
-            if self.refusals:
+            if self.whole is not None:
                 entering = [self._again(config, inner, scope.frame(node.span)) for config in entering]
             result = self._node(built.node, inner, entering)
             ended = [*result.pop("next", []), *result.pop("return", [])]
@@ -585,21 +597,54 @@ class Execution:
         return {kind: _distinct(each) for kind, each in out.items()}
 
     def _again(self, config: Config, call: _Scope, frame: Frame) -> Config:
-        """The configuration, moved as by the first call's effect, where a second one of the method is refused for it."""
+        """The configuration, moved as by the first call's effect, where a second one of the method does harm after it."""
         before = _first_of(config.trace, call)
-        if before is None or not _raises(call.behavior):
+        if before is None:
             return config
-        steps, points = self.steps, self._points
-        self._points = []
-        refused = self._node(call.behavior.node, call, [config])
-        self.steps, self._points = steps, points
-        if any(configs for kind, configs in refused.items() if kind != "raise") or not refused.get("raise"):
+        stack = (*call.stack[:-1], frame)
+        if before.stack[: len(stack)] == stack:
+            return config  # the same line again is the next round of a loop, over other objects
+        if not (self._is_refused(config, call) or self._gives_back(config, call)):
             return config
-        event = before._replace(stack=(*call.stack[:-1], frame), activations=call.activations[:-1])
+        event = before._replace(stack=stack, activations=call.activations[:-1])
         moved = self.monitor(config.state, event, config)
         if moved is None:
             return config
         return Config(moved[0], config.facts, (*config.trace, event._replace(effect=moved[1])))
+
+    def _is_refused(self, config: Config, call: _Scope) -> bool:
+        """Whether a call can only raise."""
+        if not _raises(call.behavior):
+            return False
+        steps, points = self.steps, self._points
+        self._points = []
+        refused = self._node(call.behavior.node, call, [config])
+        self.steps, self._points = steps, points
+        return bool(refused.get("raise")) and not any(configs for kind, configs in refused.items() if kind != "raise")
+
+    def _gives_back(self, config: Config, call: _Scope) -> bool:
+        """Whether a call gives back, on every path, what a call before has given back: a share, an entry of a table."""
+        built = self.whole(call.behavior.key) if self.whole is not None else None
+        if built is None:
+            return False
+
+        def record(state: frozenset[Touched], event: Event, _: Config) -> tuple[State, Effect] | None:
+            node = event.node
+            if self.monitor(config.state, event, config) is not None:
+                raise _HeardError  # there is something left to end, which says more
+            if not isinstance(node, b.Touches) or node.slot is None:
+                return None
+            how = "raise" if "raised" in node.tags and node.slot in self.counted else node.how
+            return state | {(how, node.tags, event.places, event.value_places)}, Effect.SYNC
+
+        trial = Execution(self.whole, record, tested=self.tested, memory=self.memory, captured=self.captured)
+        trial.steps, trial._serial = MAX_STEPS - _MOST_TRIED, self._serial
+        try:
+            out = trial._node(built.node, replace(call, behavior=built), [Config(frozenset(), config.facts)])
+        except (ExhaustedError, _HeardError):
+            return False
+        ended = [each for kind, configs in out.items() if kind != "raise" for each in configs]
+        return bool(ended) and all(given_back(each.state) for each in ended)
 
     # ------------------------------------------------------------------------------------------------------ tests
 
@@ -806,6 +851,8 @@ def _first_of(trace: Sequence[Event], call: _Scope) -> Event | None:
     name = call.behavior.receiver
     receiver = call.rebase(((f"${name}",),)) if name is not None else ()
     for event in reversed(trace):
+        if event.effect is Effect.CAPTURE:
+            return None
         if event.effect is Effect.GRAPH_DEATH and isinstance(event.node, b.Happens):
             if any(each.function == call.behavior.function and each.receiver == receiver for each in event.stack):
                 return event
@@ -818,6 +865,21 @@ def _raises(behavior: Behavior) -> bool:
         (isinstance(node, b.Leaves) and node.kind == "raise") or (isinstance(node, b.Repeat) and node.sole)
         for node in behavior.nodes
     )
+
+
+def given_back(touched: frozenset[Touched]) -> bool:
+    """Whether these touches together give back something that is there to be given back once.
+
+    A count that goes down, or up where others take from it, and an entry that must be there to be removed. Not
+    where both directions meet, and not where the amount is an attribute that is written on the way: the next time it is none.
+    """
+    written = {place for how, _, places, _ in touched if how == "write" for place in places}
+    down, up = ({places for how, _, places, _ in touched if how == each} for each in ("count", "raise"))
+    for how, tags, places, amount in touched:
+        if places and written.isdisjoint(amount):
+            if (places in down | up and places not in down & up) or (how == "pop" and "strict" in tags):
+                return True
+    return False
 
 
 def _is_constructor(behavior: Behavior) -> bool:

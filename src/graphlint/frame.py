@@ -218,6 +218,8 @@ class Frame(ABC):
         value: Value = NOTHING_KNOWN,
         held: tuple[Type, ...] = (),
         key: Value | None = None,
+        *,
+        strict: bool = False,
     ) -> None:
         value = self.whole(value)
         tags = value.tags & {
@@ -235,6 +237,8 @@ class Frame(ABC):
         }
         if value.test is not None and asks_capture(value.test):
             tags |= {"capturing"}
+        if strict:
+            tags |= {"strict"}
         is_new = how == "write" and value.slot is None and bool(value.types) and "empty" not in tags
         if is_new and all(t.name in CONTAINERS for t in value.types):
             if value.places and all(len(place) == 1 and place[0][0] == "@" for place in value.places):

@@ -384,6 +384,16 @@ class Analysis:
                 found |= {n.slot for n in counted if n.slot is not None and n.slot[1] in tested}
         return frozenset(found)
 
+    @cached_property
+    def _counted(self) -> frozenset[Slot]:
+        """Attributes and variables that count down somewhere."""
+        return frozenset(
+            node.slot
+            for each in self.behaviors.all()
+            for node in each.nodes
+            if isinstance(node, b.Touches) and node.how == "count" and node.slot is not None
+        )
+
     # ------------------------------------------------------------------------------------------------- behaviors
 
     @cached_property
@@ -579,7 +589,7 @@ class Analysis:
         monitor: Monitor,
         effects: frozenset[Effect] | None = None,
         *,
-        refusals: bool = False,
+        again: bool = False,
         **facts: bool,
     ) -> Outcome | None:
         """Run a behavior; None (and a note) where its paths are too many.
@@ -589,7 +599,7 @@ class Analysis:
             start: the monitor's first state.
             monitor: is told of the events.
             effects: those that the monitor listens to; None: all.
-            refusals: whether a release that can only raise, because it is the second, counts as one.
+            again: whether a release that does harm because it is the second one counts as one, if it ends nothing.
             facts: what is known before, about the run itself: `capturing`, `device`.
         """
         select, remembered = self.effectful.get, self.remembered
@@ -601,7 +611,8 @@ class Analysis:
             monitor,
             tested=remembered,
             memory=self.memory,
-            refusals=refusals,
+            whole=self.behaviors.built if again else None,
+            counted=self._counted if again else frozenset(),
             captured=self._captured_functions,
         )
         if facts.get("capturing"):

@@ -395,7 +395,7 @@ def _hazards(
             where = " ".join(f"{frame.function}@{frame.span.start}" for frame in event.stack)
         return (f"{after} {where}" if where else after), moved
 
-    outcome = analysis.run(root, automaton.start, monitor, automaton.effects, refusals=automaton.subject == "graphs")
+    outcome = analysis.run(root, automaton.start, monitor, automaton.effects, again=automaton.subject == "graphs")
     if outcome is None:
         cut.add(root.key)
         return
