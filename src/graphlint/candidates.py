@@ -51,12 +51,8 @@ def first(project: Project, vocabulary: Vocabulary) -> First:
     graphs = {word for word in spoken if not names.graph.isdisjoint(words_in(word))}
     verbs = {word for word in spoken if word in names.captures or not names.verbs.isdisjoint(words_in(word))}
     libraries = {name for name, entries in vocabulary.calls.items() if any(each.makes == "memory" for each in entries)}
-    makes = frozenset(
-        word
-        for module in project.modules.values()
-        for word in project.functions[f"{module.name}.{MODULE}"].facts.words
-        if word.islower() and vocabulary.names.makes_memory(word)
-    )
+    written = set[str]().union(*(project.functions[f"{each}.{MODULE}"].facts.words for each in project.modules))
+    makes = frozenset(word for word in written if word.islower() and names.makes_memory(word))
     within: dict[str, list[FunctionEntry]] = {}
     for entry in project.functions.values():
         if entry.facts.qualname != MODULE:

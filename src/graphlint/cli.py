@@ -57,7 +57,19 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             traceback.print_exc()
         _say(_explanation(error))
         code = FAILED
+    if arguments is None:
+        _end(code)
     sys.exit(code)
+
+
+def _end(code: int) -> NoReturn:
+    """End the process at once: to take what a large run has built apart, object by object, would be a tenth of its time."""
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:  # nobody reads any more
+        code = FAILED
+    os._exit(code)
 
 
 def _explanation(error: Exception) -> str:

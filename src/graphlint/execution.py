@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from operator import is_
 from typing import Any, NamedTuple, TypeAlias
 
@@ -171,8 +171,13 @@ class _Scope:
 
     def frame(self, span: Span) -> Frame:
         """This activation as a step on the way to what happens in a span of it."""
+        return Frame(self.behavior.function, span, self.receiver)
+
+    @cached_property
+    def receiver(self) -> tuple[Place, ...]:
+        """The object that it is a method of; it stays the same one."""
         name = self.behavior.receiver
-        return Frame(self.behavior.function, span, self.rebase(((f"${name}",),)) if name is not None else ())
+        return self.rebase(((f"${name}",),)) if name is not None else ()
 
     def rebase(self, places: Iterable[Place]) -> tuple[Place, ...]:
         """The same places as the run's root writes them."""
@@ -848,13 +853,11 @@ def _is_done_once(behavior: Behavior) -> bool:
 
 def _first_of(trace: Sequence[Event], call: _Scope) -> Event | None:
     """The last event of a path by which the same method of the same object ended graphs."""
-    name = call.behavior.receiver
-    receiver = call.rebase(((f"${name}",),)) if name is not None else ()
     for event in reversed(trace):
         if event.effect is Effect.CAPTURE:
             return None
         if event.effect is Effect.GRAPH_DEATH and isinstance(event.node, b.Happens):
-            if any(each.function == call.behavior.function and each.receiver == receiver for each in event.stack):
+            if any(each.function == call.behavior.function and each.receiver == call.receiver for each in event.stack):
                 return event
     return None
 

@@ -166,6 +166,7 @@ class _Outline:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.lowering = _Lowering(source, 0, MODULE)
+        self.words = {word: word.decode() for word in set(_WORD.findall(source.content))}
         self.imports: list[Import] = []
         self.classes: list[Class] = []
         self.functions: list[Function] = []
@@ -174,7 +175,7 @@ class _Outline:
         level = [statement for statement in tree.body if not self.definition(statement, None)]
         body = self.lowering.block(level)
         whole = Span(0, len(self.source.content))
-        words = frozenset(word.decode() for word in _WORD.findall(self.source.content))
+        words = frozenset(self.words.values())
         self.functions.append(Function(MODULE, (), None, (), whole, Span(0, 0), None, words, body))
         return Facts(tuple(self.imports), tuple(self.classes), (*self.functions, *self.lowering.nested))
 
@@ -209,7 +210,7 @@ class _Outline:
             span,
             self.lowering.header(node),
             owner,
-            frozenset(word.decode() for word in _WORD.findall(self.source.content, span.start, span.end)),
+            frozenset(map(self.words.__getitem__, set(_WORD.findall(self.source.content, span.start, span.end)))),
             assigns=assigned_names(node.body),
             is_abstract=is_abstract(node.body),
         )

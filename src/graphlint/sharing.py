@@ -60,7 +60,8 @@ def shared(pieces: int, work: Callable[[int], _Result]) -> list[_Result]:
         import pickle
 
         with contextlib.suppress(pickle.UnpicklingError, EOFError):  # it was killed while it wrote
-            done |= pickle.loads(answered)  # noqa: S301 - it comes from the copy of this process, through a pipe
+            packed: dict[int, bytes] = pickle.loads(answered)  # noqa: S301 - from the copy of this process, through a pipe
+            done |= {piece: pickle.loads(each) for piece, each in packed.items()}  # noqa: S301
     return [done[piece] if piece in done else work(piece) for piece in range(pieces)]
 
 
@@ -75,9 +76,9 @@ def _help(queue: int, answer: int, work: Callable[[int], object]) -> None:
     try:
         import pickle
 
-        done: dict[int, object] = {}
-        while piece := os.read(queue, 1):
-            done[piece[0]] = work(piece[0])
+        done: dict[int, bytes] = {}
+        while piece := os.read(queue, 1):  # packed at once, so that the other process takes more of the work meanwhile
+            done[piece[0]] = pickle.dumps(work(piece[0]), pickle.HIGHEST_PROTOCOL)
         with os.fdopen(answer, "wb") as stream:
             pickle.dump(done, stream, pickle.HIGHEST_PROTOCOL)
         code = 0

@@ -99,7 +99,7 @@ def keeps_memory(text: bytes) -> bool:
     if b".resize_(" in text:
         return True
     replaces = b"popitem(" in text or any(part.endswith(_SIZES) for part in text.split(b"<")[:-1])
-    if not replaces and (_MEMO_BY_STREAM.search(text) is None or not any(word in text for word in _MEMOS)):
+    if not replaces and (not any(word in text for word in _MEMOS) or _MEMO_BY_STREAM.search(text) is None):
         return False
     return any(word in text for word in _ALLOCATES)
 

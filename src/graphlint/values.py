@@ -214,6 +214,8 @@ NOTHING_KNOWN = Value()
 
 def union(values: tuple[Value, ...] | list[Value]) -> Value:
     """A value that is one of several."""
+    if len(values) == 1:
+        return values[0]
     distinct = [value for i, value in enumerate(values) if value not in values[:i]]
     if len(distinct) == 1:
         return distinct[0]
