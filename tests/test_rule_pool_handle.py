@@ -106,6 +106,40 @@ def test_an_object_that_is_kept_may_capture_again(tmp_path: Path) -> None:
     assert found(tmp_path, FLEETING.format(use=use))
 
 
+TRIAL = """
+    class Trial:
+        def __init__(self, pool):
+            self.pool = pool
+            self.graph = None
+
+        def record(self, f):
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph, pool=self.pool):
+                f()
+
+        def discard(self):
+            self.graph = None
+
+    def best(pool, candidates, kept):
+        for each in candidates:
+            trial = Trial(pool)
+            {use}
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "expected"),
+    [
+        ("trial.record(each); trial.discard()", False),
+        ("trial.record(each); trial.discard(); trial.record(each)", True),
+        ("trial.record(each); trial.discard(); kept.append(trial)", True),
+        ("trial.record(each)", True),
+    ],
+)
+def test_a_local_object_whose_last_call_releases_captures_no_more(tmp_path: Path, use: str, expected: bool) -> None:
+    assert bool(found(tmp_path, TRIAL.format(use=use))) is expected
+
+
 MANY = """
     class One:
         def __init__(self, pool):

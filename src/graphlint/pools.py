@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from graphlint import behavior as b
-from graphlint import flow
 from graphlint.automaton import HAZARD
 from graphlint.behavior import Behavior, Slot
 from graphlint.effects import Effect
 from graphlint.execution import Config, Event, Execution, ExhaustedError, Frame, atoms
 from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
+from graphlint.fleeting import is_fleeting
 from graphlint.learned import NOTHING_LEARNED
 from graphlint.portions import MAYBE, SOME, is_kept, portion
 from graphlint.readers import is_drop, owners
@@ -68,7 +68,7 @@ def suspects(analysis: Analysis, rule: Rule) -> Iterator[Suspect]:
         kinds = {effect for each in methods for effect in analysis.kinds[each.key]}
         if not {Effect.CAPTURE, Effect.GRAPH_DEATH} <= kinds:
             continue
-        fleeting = _is_fleeting(analysis, owner)
+        fleeting = is_fleeting(analysis, owner)
         for pool in _pools(analysis, methods):
             if fleeting and not pool[0].startswith(_SHARED):
                 continue
@@ -149,24 +149,6 @@ def _is_step(analysis: Analysis, method: Behavior) -> bool:
         return False
     tops = analysis.top_callers(method.key)
     return bool(tops) and all(_gives_up(analysis, analysis.effectful[top]) for top in tops)
-
-
-def _is_fleeting(analysis: Analysis, owner: str) -> bool:
-    """Whether the project makes private objects of a class for one call each, as in `_Recorder(pool).record(f)`."""
-    name = owner.rpartition(".")[2]
-    if not name.startswith("_"):
-        return False
-    made = called = 0
-    for entry in analysis.behaviors.functions_with(name):
-        for expr in flow.expressions(entry.lowered.flow):
-            match expr:
-                case flow.Call(callee=flow.Name(id=word) | flow.Attr(name=word)) if word == name:
-                    made += 1
-                case flow.Call(callee=flow.Attr(base=flow.Call(callee=flow.Name(id=word) | flow.Attr(name=word)))) if (
-                    word == name
-                ):
-                    called += 1
-    return 0 < made <= called
 
 
 def _gives_up(analysis: Analysis, root: Behavior) -> bool:
