@@ -19,8 +19,9 @@ LAYERS = """
     source words mentions namesake sharing interrupts stand_ins targets | syntax edits flow effects values | comments findings
     declarations behavior learned | facts automaton vocabulary | rule operators | project | rebasing | sieve execution
     dependence assignments | records bindings conditions | knowledge emptying last_given | frame | lookups | deferred | calls |
-    expressions | evaluate slices | candidates | summaries provenance | engines keeping identity ownership portions readers
-    teardowns stores combinations platforms fleeting | absence cohabitants descents growth registries retention warming | typestate requests |
+    expressions | evaluate slices | candidates | summaries provenance | engines fleeting identity keeping ownership portions
+    readers teardowns stores combinations platforms | absence cohabitants descents growth registries retention warming |
+    typestate requests |
     namings pools | registry suppress | cpp codemod | config native | files | report rows writing silencing | check |
     explain fixing listing owners | regressions |
     validation | cli codemod_command | __main__
