@@ -9,6 +9,7 @@ from graphlint import flow
 from graphlint.assignments import given_by_name
 from graphlint.behavior import Behavior
 from graphlint.deferred import Deferring
+from graphlint.dispatch import named_type
 from graphlint.effects import Effect
 from graphlint.facts import MODULE
 from graphlint.flow import Expr
@@ -775,16 +776,27 @@ class Calling(Deferring):
     def variant(self, function: FunctionEntry, bindings: Mapping[str, Value]) -> dict[str, tuple[Type, ...]]:
         """Types of arguments that decide what the callee does: the receiver's own class, and parameters without annotation."""
         types: dict[str, tuple[Type, ...]] = {}
+        methods = self.project.methods_named
+        texts = {
+            name: text for name, value in bindings.items() if (text := value.literal) is not None and text in methods
+        }
+        naming = self.all.dispatch.params(function).intersection(texts) if texts else frozenset[str]()
         for index, param in enumerate(function.facts.params):
             value = bindings.get(param.name)
             if value is None:
+                continue
+            if param.name in naming:
+                types[param.name] = (named_type(texts[param.name]),)
                 continue
             if index == 0 and function.kind in ("method", "property"):
                 mine = value.types[:1]
                 if mine and mine[0].name != function.owner and function.owner in self.project.mro(mine[0].name):
                     types[param.name] = mine
                 continue
-            if param.annotation is None and param.kind == "positional":
+            unsaid = param.annotation is None or (
+                naming and not self.project.annotation(function.module, param.annotation)
+            )
+            if unsaid and param.kind == "positional":
                 named = tuple(t for t in value.types if t.name in self.project.classes or t.name == GRAPH)
                 if named:
                     types[param.name] = named

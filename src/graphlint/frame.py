@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from graphlint import behavior as b
 from graphlint import flow
 from graphlint.assignments import assigned, starts_empty
 from graphlint.behavior import Node, Slot
+from graphlint.dispatch import text_of
 from graphlint.facts import MODULE, Param
 from graphlint.flow import Expr
 from graphlint.knowledge import HELD, Around, Knowledge
@@ -154,6 +156,9 @@ class Frame(ABC):
                 else:
                     self.env[param.name] = Value(place, owner, exact=param.name in types)
                 continue
+            if (text := text_of(types.get(param.name, ()))) is not None:
+                self.env[param.name] = Value(place, (Type("str"),), literal=text)
+                continue
             declared = self.project.annotation(self.module, param.annotation)
             called = bool(declared) and all(t.name.rpartition(".")[2] == "Callable" for t in declared)
             if called:
@@ -264,6 +269,8 @@ class Frame(ABC):
             self.hand_over(value, slot)
             if how == "write" and len(places) == 1 and places[0][0] == self.me:
                 self.passed_in += [(slot, way, place) for way, place in given_to(value, self.all.is_set_once)]
+                if (way := self._way_to(slot[0], value)) is not None:
+                    self.passed_in.append(((slot[0], way[0]), way[1:], places[0]))
         if self.emitting and how in ("write", "drop") and self.outlived(places):
             tags |= {"saved"}
         names = tuple(dict.fromkeys(t.name for t in flat(held)))
@@ -271,6 +278,18 @@ class Frame(ABC):
         if self.emitting and (how in ("drop", "clear") or (how == "write" and tags & {"none", "empty"} and not first)):
             self.destroyed(held, places, span)
         self.emit(b.Touches(how, places, slot, span, tags, all_of(value), names, value.fresh, key))
+
+    def _way_to(self, owner: str, value: Value) -> Place | None:
+        """The way through lasting attributes of the object by which a value was reached: `self.runner = self.worker.runner`."""
+        if len(value.places) != 1 or value.places[0][0] != self.me or len(value.places[0]) < 3:
+            return None
+        way = value.places[0][1:]
+        for before, name in pairwise(way):
+            types = self.all.field_types(owner, before)
+            if ELEMENT in (before, name) or len(types) != 1 or not self.all.is_set_once(types[0].name, name):
+                return None
+            owner = types[0].name
+        return way
 
     def outlived(self, places: tuple[Place, ...]) -> bool:
         """Have variables that stand for what a place held go on doing so: `old = self.graph; self.graph = None`."""

@@ -28,6 +28,7 @@ from graphlint.assignments import (
 )
 from graphlint.behavior import Behavior, Slot
 from graphlint.bindings import FieldBindings
+from graphlint.dispatch import Dispatch
 from graphlint.facts import MODULE
 from graphlint.flow import Expr
 from graphlint.project import ClassEntry, FunctionEntry, Module, Project
@@ -92,6 +93,7 @@ class Knowledge(ABC):
     def __init__(self, project: Project, vocabulary: Vocabulary) -> None:
         self.project = project
         self.vocabulary = vocabulary
+        self.dispatch = Dispatch(project)
         self.slots: dict[Slot, SlotNotes] = {}
         self.given: dict[str, set[str]] = {}
         """By function, its parameters that are given device memory as it is allocated."""

@@ -159,6 +159,7 @@ def mentions(analysis: Analysis, methods: Sequence[Behavior]) -> Mentions:
     for method in methods:
         function = analysis.project.functions[method.function]
         me = method.receiver or ""
+        attributes.update(_told_by_name(analysis, method))
         unknown = {span: label for label, span in method.unresolved}
         for call in function.calls:
             label = unknown.get(call.span)
@@ -173,6 +174,17 @@ def mentions(analysis: Analysis, methods: Sequence[Behavior]) -> Mentions:
                 itself |= any(isinstance(part, flow.Name) and part.id == me for part in parts)
                 attributes |= {name for part in (*parts, call.callee) for name in attributes_in(part, me)}
     return Mentions(frozenset(attributes), itself)
+
+
+def _told_by_name(analysis: Analysis, method: Behavior) -> Iterator[str]:
+    """Attributes whose objects a method calls by a name that nobody knows: `worker.execute(method)`."""
+    for node in method.nodes:
+        if not isinstance(node, b.Calls):
+            continue
+        built = (analysis.behaviors.built(key) for key in node.behaviors)
+        if any(each is not None and any(label == "getattr" for label, _ in each.unresolved) for each in built):
+            for _, places in node.bindings:
+                yield from (place[1] for place in places if place[0] == f"${method.receiver}" and len(place) > 1)
 
 
 def attributes_in(expr: Expr, me: str) -> Iterator[str]:
