@@ -629,8 +629,7 @@ class Execution:
 
     def _gives_back(self, config: Config, call: _Scope) -> bool:
         """Whether a call gives back, on every path, what a call before has given back: a share, an entry of a table."""
-        built = self.whole(call.behavior.key) if self.whole is not None else None
-        if built is None:
+        if self.whole is None or (built := self.whole(call.behavior.key)) is None:
             return False
 
         def record(state: frozenset[Touched], event: Event, _: Config) -> tuple[State, Effect] | None:
