@@ -20,8 +20,8 @@ LAYERS = """
     declarations behavior learned | facts automaton vocabulary | rule operators | project | rebasing | sieve execution
     dependence assignments | records bindings conditions dispatch | knowledge emptying last_given | frame | lookups | deferred | calls |
     expressions | evaluate slices | candidates | summaries provenance | engines fleeting identity keeping ownership portions
-    readers teardowns stores combinations platforms | absence cohabitants descents growth registries retention warming |
-    typestate requests |
+    readers teardowns stores combinations platforms | absence cohabitants descents growth registries retention variables
+    warming | typestate requests |
     namings pools | registry suppress | cpp codemod | config native | files | report rows writing silencing | check |
     explain fixing listing owners | regressions |
     validation | cli codemod_command | __main__

@@ -39,6 +39,7 @@ from graphlint.values import (
     Type,
     Value,
     flat,
+    is_of_elements,
     is_vague,
     literal_value,
     negated,
@@ -51,6 +52,10 @@ _VIEWS = frozenset(("values", "copy"))
 _SAME = frozenset(("list", "tuple", "set", "sorted", "reversed", "iter", "frozenset", "dict", "deque"))
 _DICTS = frozenset(("dict", "OrderedDict", "defaultdict", "WeakValueDictionary", "WeakKeyDictionary"))
 _FRESH_METHODS = frozenset(("new_empty", "new_zeros", "new_ones", "new_full", "new_tensor"))
+_SAME_STORAGE = frozenset(("as_strided", "chunk", "detach", "expand", "expand_as", "flatten", "movedim", "mT",
+                          "narrow", "permute", "ravel", "reshape", "select", "split", "squeeze", "swapaxes", "t",
+                          "tensor_split", "transpose", "unbind", "unflatten", "unsqueeze", "view", "view_as"))  # fmt: skip
+"""Methods of a tensor that give it, or parts of it, under another shape: who keeps that keeps its memory."""
 _TO_HOST = frozenset(("cpu", "data_ptr", "dim", "element_size", "is_contiguous", "item", "nelement", "numel", "numpy", "pin_memory",
                       "size", "storage_offset", "stride", "tolist"))  # fmt: skip
 """Methods of a tensor that give no device memory."""
@@ -317,6 +322,8 @@ class Calling(Deferring):
                 return found
             if name == "_replace" and not args and receiver.types and receiver.types[0].name in self.project.classes:
                 return self.construct(receiver.types[0].name, (), keywords, expr)
+            if name in _SAME_STORAGE and self.is_given(receiver):
+                return receiver._replace(items=None, each=None)
             if name in _FRESH_METHODS:
                 return self.tensor((*args, receiver), keywords, span)
         if name in self.vocabulary.names.capturing:
@@ -454,6 +461,12 @@ class Calling(Deferring):
         return result if result.fresh and result.fresh[0].by_name else result._replace(fresh=())
 
     @staticmethod
+    def is_given(value: Value) -> bool:
+        """Whether a value is what the function was given, or made in a capture, and is of no class that says what it does."""
+        roots = all(len(place) == 1 and place[0][0] in "$@" for place in value.places)
+        return roots and bool(value.places) and value.symbol is None and not value.calls and value.test is None
+
+    @staticmethod
     def is_unknown(value: Value) -> bool:
         """Whether a value was made by a call that nobody can read."""
         local = bool(value.places) and all(place[0][0] == "@" for place in value.places)
@@ -517,6 +530,8 @@ class Calling(Deferring):
                 self.in_capture += entry.name.endswith("capture_begin")
             elif effect is Effect.CAPTURE_END:
                 self.in_capture = max(0, self.in_capture - 1)
+                self.capturing = about.places
+                self.hold_made(span)
             if callee.calls and effect in self.body_effects(callee):
                 continue  # the body is there to be read, and says the same with more detail
             self.emit(node)
@@ -589,9 +604,11 @@ class Calling(Deferring):
             if not kinds and self.vocabulary.names.is_object(last_word(_base(expr.callee))):
                 return None
             self.touch("clear", receiver.places, receiver.slot, span, held=receiver.types)
+            self.let_go(_local(_base(expr.callee)), span)
             return Value(tags=frozenset(("none",)))
         if name in _TAKERS and (kinds or receiver.slot is not None):
             base, key = _base(expr.callee), expr.args[0] if expr.args else None
+            self.let_go(_local(base), span)
             whole = key is not None and (flow.dotted_text(base), flow.dotted_text(key)) in self.emptied
             gone = NOTHING_KNOWN if whole else None
             how, strict = "clear" if whole else "pop", name != "discard" and len(args) < 2
@@ -739,6 +756,8 @@ class Calling(Deferring):
                     self.all.captures_given.setdefault((bound.function, param), set()).add(self.owner)
                 if items := self.all.filled.get((bound.function, param)):
                     self._fill(value, items)
+                if self.holding and built is not None:
+                    self._let_go(param, value, built, span)
         outside = any(bound.outside or self.all.runs_outside(bound.function) for bound in bounds)
         if self.in_capture and not outside:
             self.captured_calls.update(keys)
@@ -764,6 +783,17 @@ class Calling(Deferring):
         ):
             result = result._replace(test=("returned", identity))
         return result
+
+    def _let_go(self, param: str, value: Value, built: Behavior, span: Span) -> None:
+        """What a local variable holds is gone where a callee empties it."""
+        place = (f"${param}",)
+        if any(
+            isinstance(node, b.Touches) and node.how in ("clear", "pop", "drop") and place in node.places
+            for node in built.nodes
+        ):
+            for name in list(self.holding):
+                if self.env.get(name, NOTHING_KNOWN).places == value.places:
+                    self.let_go(name, span)
 
     def _fill(self, container: Value, items: set[Type]) -> None:
         """A local container that a callee puts items into is not empty any more."""
@@ -866,7 +896,7 @@ class Calling(Deferring):
 
 def _captured(value: Value) -> Value:
     """A value that a call inside a capture made, and its items."""
-    if value.tags & {"pool", "graph"} or value.test is not None:
+    if value.tags & {"pool", "graph"} or (value.test is not None and not is_of_elements(value.test)):
         return value
     items = tuple(map(_captured, value.items)) if value.items is not None else None
     return value._replace(tags=value.tags | {"captured"}, items=items)
@@ -886,6 +916,10 @@ def _is_device(expr: flow.Call, args: Sequence[Value], keywords: Mapping[str, Va
     named = any("device" in flow.last_name(each).lower() for each in given)
     literal = args[0].literal if args else keywords["device"].literal if "device" in keywords else None
     return named or (literal or "").startswith("cuda")
+
+
+def _local(expr: Expr) -> str:
+    return expr.id if isinstance(expr, flow.Name) else ""
 
 
 def _base(expr: Expr) -> Expr:

@@ -405,6 +405,7 @@ class Evaluation(Expressions):
             self.branch(self.test(test), then, other, bind.span)
             return
         value = self.value(bind.value)
+        is_copy = isinstance(bind.target, flow.Name) and _is_copy(bind.value) and not bind.op
         if bind.op:
             before = self.value(bind.target)
             how = "count" if bind.op == "-" else "write"
@@ -421,6 +422,8 @@ class Evaluation(Expressions):
         if bind.annotation is not None and not value.types:
             value = value._replace(types=self.project.annotation(self.module, bind.annotation))
         self.bind(bind.target, value, bind.span)
+        if is_copy:
+            self.copies.add(bind.target.id)  # type: ignore[union-attr]
 
     def bind(self, target: Expr, value: Value, span: Span) -> None:
         """Give a target a value."""
@@ -433,6 +436,8 @@ class Evaluation(Expressions):
                 if self.entry.facts.qualname == MODULE:
                     self.env[name] = value._replace(places=(place,), slot=place)
             case flow.Name(id=name):
+                self.let_go(name, span)
+                self.copies.discard(name)
                 if value.tags & CONSTANTS:
                     local: Place = (f"%{name}",)
                     self.emit(b.Touches("write", (local,), None, span, value.tags))
@@ -440,6 +445,11 @@ class Evaluation(Expressions):
                 elif not value.places and value.symbol is None:
                     value = value._replace(places=((f"@{span.start}",),))
                 self.env[name] = value
+                if "captured" in value.tags and not self._is_plain(value):
+                    if self.in_capture:
+                        self.given_here.append(name)
+                    else:
+                        self.hold(name, self.graphs_of(value), span)
             case flow.Attr(base=base, name=name):
                 owner = self.value(base)
                 if name == "data" and owner.places and self.is_tensor(owner):
@@ -465,6 +475,7 @@ class Evaluation(Expressions):
                     self.touch("add", container.places, container.slot, span, value, key=key)
                     self.filled(base, container, value)
                 elif "empty" in value.tags:
+                    self.let_go(base.id if isinstance(base, flow.Name) else "", span)
                     self.touch("clear", container.places, container.slot, span, held=container.types)
             case flow.Group(items=items):
                 values = value.items if value.items is not None and len(value.items) == len(items) else None
@@ -478,15 +489,33 @@ class Evaluation(Expressions):
                         node = self.out[at]
                         if isinstance(node, b.Touches) and node.how == "write" and taken.intersection(node.places):
                             moved[at] = node
+                self.hold_parts(items, value, values, span)
                 for at, node in moved.items():
-                    late = {"saved"} if self.outlived(node.places) else set()  # the variable may stand behind it
+                    late = {"saved"} if self.outlived(node.places, span) else set()  # the variable may stand behind it
                     self.out[at] = node._replace(tags=node.tags | {"moved"} | late)
             case flow.Op(op="*", operands=operands):
                 self.bind(operands[0], value._replace(items=None), span)
 
+    def hold_parts(self, targets: Sequence[Expr], value: Value, values: Sequence[Value] | None, span: Span) -> None:
+        """Of what a call gave, what a capture made belongs to the graphs that it gave beside that."""
+        if self.in_capture or not self.emitting or (values is None and "captured" not in value.tags):
+            return
+        names = [target.id for target in targets if isinstance(target, flow.Name)]
+        parts = {name: self.env[name] for name in names if name in self.env}
+        graphs = tuple(dict.fromkeys(place for part in parts.values() for place in part.places))
+        for name, part in parts.items():
+            if "captured" in part.tags and name not in self.holding and not self._is_plain(part):
+                self.hold(name, graphs, span)
+
+    def _is_plain(self, value: Value) -> bool:
+        """Whether a value is known to be a number, a text or a graph."""
+        names = {self.vocabulary.canonical(t.name) for t in value.types}
+        return bool(names) and names <= {"bool", "int", "float", "str", GRAPH}
+
     def drop(self, target: Expr, span: Span) -> None:
         match target:
             case flow.Name(id=name):
+                self.let_go(name, span)
                 value = self.env.pop(name, NOTHING_KNOWN)
                 if value.places and value.places[0][0].startswith("@"):
                     self.touch("drop", value.places, None, span, held=value.types)
@@ -495,6 +524,8 @@ class Evaluation(Expressions):
                 self.touch("drop", held.places, held.slot, span, held=held.types)
             case flow.Item(base=base, key=key):
                 held = self.value(base)
+                if isinstance(base, flow.Name):
+                    self.let_go(base.id, span)
                 if (entry := self.entry_of(base, held, key)) is not None:
                     self.touch("drop", entry.places, entry.slot, span, held=entry.types)
                     return
@@ -556,6 +587,8 @@ class Evaluation(Expressions):
             self.in_pool -= own_pool
             self.in_capture -= captures
             self.emit(b.Within(last, body, scope.span))
+            if captures and not self.in_capture:
+                self.hold_made(scope.span)
             return
         for t in value.types:
             enter = self.project.method(t.name, "__enter__") or self.project.method(t.name, "__aenter__")
@@ -625,6 +658,9 @@ class Evaluation(Expressions):
         self.emit(happens)
         self.inside(scope)
         self.emit(happens._replace(effect=Effect.CAPTURE_END))
+        if not self.in_capture:
+            self.capturing = graph.places
+            self.hold_made(span)
 
 
 def _added_to(target: Expr, value: Expr) -> tuple[Expr, ...]:
@@ -638,6 +674,16 @@ def _added_to(target: Expr, value: Expr) -> tuple[Expr, ...]:
         case flow.Op(op="+", operands=(first, flow.Group(items=others))) if name and flow.dotted_text(first) == name:
             return others
     return ()
+
+
+def _is_copy(value: Expr) -> bool:
+    """`list(table)`, `table.copy()`: it keeps the items when the table loses them."""
+    match value:
+        case flow.Call(callee=flow.Name(id="dict" | "list" | "tuple" | "set"), args=(_,)):
+            return True
+        case flow.Call(callee=flow.Attr(name="copy"), args=()):
+            return True
+    return False
 
 
 def _kept_or(bind: flow.Bind) -> tuple[Expr, flow.Bind, bool] | None:

@@ -21,6 +21,7 @@ from graphlint.values import (
     Test,
     Type,
     Value,
+    is_of_elements,
     literal_value,
     negated,
     union,
@@ -55,7 +56,9 @@ class Expressions(Calling):
                 if op in ("in", "not in", "<", ">", "<=", ">="):
                     compared = [self.value(operand) for operand in expr.operands]
                     test = self.compare(op.removeprefix("not "), compared, expr.span)
-                    return Value(test=negated(test) if op == "not in" else test, types=(Type("bool"),))
+                    tags = {"captured"} if self.in_capture and is_of_elements(test) else set[str]()
+                    said = negated(test) if op == "not in" else test
+                    return Value(test=said, types=(Type("bool"),), tags=frozenset(tags))
                 return Value(test=self.test(expr), types=(Type("bool"),))
             case flow.Op(op="await", operands=operands):
                 return self.value(operands[0]) if operands else NOTHING_KNOWN

@@ -48,6 +48,7 @@ from graphlint.values import (
     store_place,
 )
 
+_DEEPEST_DISPLAY = 2
 _MOST_ITEMS = 16
 """Most items of a container that is filled one by one, to be told apart."""
 
@@ -100,6 +101,14 @@ class Frame(ABC):
         self.globals: frozenset[str] = frozenset()
         self.siblings: dict[str, tuple[str, str]] = {}
         """Method name -> class and function, of receivers whose type is known."""
+        self.holding: dict[str, tuple[Place, ...]] = {}
+        """Local variables that were seen to hold what a capture made, with the places of the graphs that it belongs to."""
+        self.capturing: tuple[Place, ...] = ()
+        """Places of the graph of the capture around."""
+        self.given_here: list[str] = []
+        """Local variables that were given what the capture around has made."""
+        self.copies: set[str] = set()
+        """Local variables that hold a copy of a table: it outlives what empties the table."""
         self._pending: dict[str, list[tuple[Expr, str]]] | None = None
         self._looking: set[str] = set()
         self._inside = 0
@@ -271,8 +280,12 @@ class Frame(ABC):
                 self.passed_in += [(slot, way, place) for way, place in given_to(value, self.all.is_set_once)]
                 if (way := self._way_to(slot[0], value)) is not None:
                     self.passed_in.append(((slot[0], way[0]), way[1:], places[0]))
-        if self.emitting and how in ("write", "drop") and self.outlived(places):
+        if self.emitting and how in ("write", "drop") and self.outlived(places, span):
             tags |= {"saved"}
+        if self.emitting and how == "clear" and slot is not None and self.copies:
+            for name in sorted(self.copies):
+                if name in self.env and self.env[name].places == places:
+                    self.hold(name, places, span, slot)
         names = tuple(dict.fromkeys(t.name for t in flat(held)))
         first = self.entry.facts.name == "__init__" and bool(places) and places[0][0] == self.me  # nothing was there
         if self.emitting and (how in ("drop", "clear") or (how == "write" and tags & {"none", "empty"} and not first)):
@@ -291,14 +304,51 @@ class Frame(ABC):
             owner = types[0].name
         return way
 
-    def outlived(self, places: tuple[Place, ...]) -> bool:
+    def outlived(self, places: tuple[Place, ...], span: Span) -> bool:
         """Have variables that stand for what a place held go on doing so: `old = self.graph; self.graph = None`."""
         if len(places) != 1 or places[0][0].startswith(("@", "%")) or len(places[0]) < 2:
             return False
         mine = [name for name, value in self.env.items() if value.places == places]
         for name in mine:
+            slot = self.env[name].slot
+            if slot is not None:
+                self.hold(name, places, span, slot)
             self.env[name] = self.env[name]._replace(places=((*places[0], ELEMENT),))
         return bool(mine)
+
+    def hold(self, name: str, graphs: tuple[Place, ...], span: Span, source: Slot | None = None) -> None:
+        """Say that a local variable holds what a capture made from here on, or what a slot held that has been given up."""
+        if not self.emitting or not graphs or name in self.globals or name == "_":
+            return
+        slot = (f"local:{self.entry.name}", f"%{name}")
+        notes = self.all.note(slot)
+        if source is None:
+            notes.tags.add("captured")
+        else:
+            notes.sources.add(source)
+        self.holding[name] = graphs
+        self.emit(b.Touches("add", ((slot[1],),), slot, span, frozenset(("captured",)), graphs))
+
+    def let_go(self, name: str, span: Span) -> None:
+        """Say that a local variable holds it no more."""
+        if name in self.holding and self.emitting:
+            slot = (f"local:{self.entry.name}", f"%{name}")
+            self.emit(b.Touches("clear", ((slot[1],),), slot, span))
+
+    def hold_made(self, span: Span) -> None:
+        """The same for what a capture has made, once it has ended."""
+        made, self.given_here = self.given_here, []
+        for name in dict.fromkeys(made):
+            if name in self.env:
+                self.hold(name, self.capturing, span)
+
+    def graphs_of(self, value: Value) -> tuple[Place, ...]:
+        """The graphs that what is in a value belongs to, where a local variable is known to hold that."""
+        inside = set(all_of(value))
+        known = (
+            graphs for name, graphs in self.holding.items() if inside & set(self.env.get(name, NOTHING_KNOWN).places)
+        )
+        return tuple(dict.fromkeys(place for graphs in known for place in graphs))
 
     def whole(self, value: Value) -> Value:
         """What is kept with a value: a method of a graph keeps the graph that it is of."""
@@ -331,8 +381,7 @@ class Frame(ABC):
     def keep(self, slot: Slot, value: Value) -> None:
         """Note that a slot holds the same objects as others do."""
         notes = self.all.note(slot)
-        if value.slot is not None and value.slot != slot:
-            notes.sources.add(value.slot)
+        notes.sources |= {each for each in _slots(value) if each != slot}
         for place in value.places:
             if place[0].startswith("@") and not value.tags & CONSTANTS:
                 others = self.keepers.setdefault(place, set())
@@ -378,6 +427,11 @@ class Frame(ABC):
         if container.places and all(place[0].startswith("@") and len(place) == 1 for place in container.places):
             result = self._holding(result, container, item, one=one and kind == "list")
         self.env[base.id] = result
+        if "captured" in item.tags and len(result.places) == 1 and result.places[0][0][0] == "@":
+            if self.in_capture:
+                self.given_here.append(base.id)
+            else:
+                self.hold(base.id, self.graphs_of(item), base.span)
 
     def _holding(self, result: Value, container: Value, item: Value, *, one: bool) -> Value:
         """A container made here, with what it is known to hold: its items in order, or any of them."""
@@ -542,6 +596,15 @@ class Frame(ABC):
         if len(value.places) == 1:
             return ("atom", "none", value.places[0])
         return ("unknown", f"{self.entry.name}@{span.start}")
+
+
+def _slots(value: Value, depth: int = 0) -> Iterator[Slot]:
+    """Slots that a value, or what is known to be in it, was read from."""
+    if value.slot is not None:
+        yield value.slot
+    if depth < _DEEPEST_DISPLAY:
+        for part in (*(value.items or ()), *((value.each,) if value.each is not None else ())):
+            yield from _slots(part, depth + 1)
 
 
 def last_word(expr: Expr) -> str:

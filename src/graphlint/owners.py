@@ -145,7 +145,7 @@ def _owned(analysis: Analysis) -> Iterator[Owned]:
     shared = _shared(analysis)
     for slot in sorted({*analysis.behaviors.slots, *shared}):
         kind = _kind(analysis, slot) or ("workspace" if slot in shared else None)
-        if kind is None:
+        if kind is None or slot[0].startswith("local:"):
             continue
         slots = {slot, *_record_slots(analysis, slot)} if kind == "graphs" else {slot}
         yield Owned(

@@ -25,7 +25,7 @@ from graphlint.project import load as load_project
 from graphlint.slices import Slice, pruned, sliced
 from graphlint.source import Source
 from graphlint.syntax import ParseError
-from graphlint.values import CONTAINERS, GRAPH, MEMPOOL, TENSOR, Place, flat
+from graphlint.values import CONTAINERS, ELEMENT, GRAPH, MEMPOOL, TENSOR, Place, flat
 from graphlint.vocabulary import Entry, Vocabulary
 
 FEW_FUNCTIONS = 1_500
@@ -505,7 +505,7 @@ class Analysis:
             capturers = given[function, param]
             for each in by_function.get(function, ()):
                 for node in each.nodes:
-                    if isinstance(node, b.Touches) and (f"${param}",) in node.value_places and node.slot is not None:
+                    if isinstance(node, b.Touches) and node.slot is not None and _is_put(param, node.value_places):
                         notes = self.behaviors.note(node.slot)
                         notes.tags.add("captured")
                         notes.capturers |= capturers
@@ -885,6 +885,13 @@ def binds(body: flow.Flow) -> Iterator[flow.Bind]:
         yield body
     for child in flow.children(body):
         yield from binds(child)
+
+
+def _is_put(param: str, places: Iterable[Place]) -> bool:
+    """Whether an argument, or an item of it, is what is put somewhere."""
+    return any(
+        place[0] == f"${param}" and all(part == ELEMENT or part.isdigit() for part in place[1:]) for place in places
+    )
 
 
 def _is_shared(places: Sequence[Place]) -> bool:

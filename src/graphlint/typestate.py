@@ -42,6 +42,7 @@ from graphlint.rule import Rule
 from graphlint.source import Span
 from graphlint.summaries import Analysis, Site
 from graphlint.values import ELEMENT, GRAPH, Place, Test, negated, store_place
+from graphlint.variables import held_by_variables
 from graphlint.vocabulary import Entry
 from graphlint.warming import is_made_before
 
@@ -170,11 +171,16 @@ def _workspaces(
 ) -> Iterator[Subject]:
     """Memory that lies, or may lie, in the pool of graphs that die here."""
     released: dict[tuple[Place, Place], Subject] = {}
+    variables: dict[Place, list[Place]] = {}
+    for place, graphs in held_by_variables(analysis, root, deaths):
+        variables.setdefault(graphs, []).append(place)
     for graphs, death in deaths.items():
         for site in sites:
             if site.effect is not Effect.WS_RELEASE:
                 continue
             node = site.event.node
+            if node.slot is not None and node.slot[0].startswith("local:"):
+                continue
             by_name = isinstance(node, b.Happens) and node.by_name
             places = site.places or ((f"<{node.label if isinstance(node, b.Happens) else ''}>",),)
             for place in places:
@@ -196,6 +202,8 @@ def _workspaces(
                         (graphs, place), Subject(place, graphs, by_name=by_name and not inside, entry=entry)
                     )
         for place in _filled_again(analysis, root, graphs, death, sites):
+            released.setdefault((graphs, place), Subject(place, graphs, held=True))
+        for place in variables.get(graphs, ()):
             released.setdefault((graphs, place), Subject(place, graphs, held=True))
         for entry in _evidence(analysis, death):
             store = _store(entry)
@@ -385,8 +393,8 @@ def _hazards(
             return None  # the same call again, after it failed in the middle
         moved = None
         for effect in analysis.effects(event, config):
-            if effect is Effect.ERASE and subject.place and config.fact(("true", subject.place)) is False:
-                continue  # the workspace is known to hold nothing
+            if effect is Effect.ERASE and subject.place and _holds_nothing(subject, config):
+                continue
             if hears(effect, event, after) and automaton.step(after, effect.value) != after:
                 after, moved = automaton.step(after, effect.value), effect
         if moved is None:
@@ -421,6 +429,12 @@ def _hazards(
         if key not in seen:
             seen.add(key)
             yield trace
+
+
+def _holds_nothing(subject: Subject, config: Config) -> bool:
+    """Whether a path knows that a workspace holds nothing; of a variable, whether it was not given any."""
+    known = config.fact(("true", subject.place))
+    return known is not True if subject.place[0][0] == "%" else known is False
 
 
 def _items_of_others(analysis: Analysis, root: Behavior, subject: Subject) -> frozenset[tuple[Frame, ...]]:

@@ -129,6 +129,11 @@ def excludes_capture(test: Test) -> bool:
     return False
 
 
+def is_of_elements(test: Test) -> bool:
+    """Whether a test may be no yes or no, but that of each element: tensors are compared to give another one."""
+    return test[0] == "compare" and test[1] in ("<", ">", "<=", ">=")
+
+
 class Origin(NamedTuple):
     """Where device memory was allocated: the function, and the span of the call in its file."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from graphlint import behavior as b
+from graphlint.assignments import is_record
 from graphlint.behavior import Behavior, Slot
 from graphlint.conditions import asked_around
 from graphlint.effects import Effect
@@ -48,6 +49,8 @@ def is_made_before(analysis: Analysis, slot: Slot | None) -> bool:
 
 
 def _is_made_before(analysis: Analysis, slot: Slot) -> bool:
+    if any("captured" in analysis.owns(name) for name in _records(analysis, slot)):
+        return False  # beside what was there before, each keeps what its capture made
     mine = [store for store in stores(analysis) if store.node.slot == slot and not store.event.in_constructor]
     if not mine or not all(is_miss(analysis, store) for store in mine):
         return False
@@ -71,6 +74,13 @@ def _is_made_before(analysis: Analysis, slot: Slot) -> bool:
                 if _leads_to(analysis, node, tables) and not _is_surely_warmed(analysis, root, node.span, slot):
                     return False
     return True
+
+
+def _records(analysis: Analysis, slot: Slot) -> list[str]:
+    """The records that a place keeps."""
+    notes = analysis.behaviors.slots.get(slot)
+    classes = analysis.project.classes
+    return [name for name in notes.types if name in classes and is_record(classes[name])] if notes is not None else []
 
 
 def _asks_for_itself(store: Store) -> bool:

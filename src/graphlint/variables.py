@@ -1,0 +1,41 @@
+"""Local variables that hold on to what a capture made while its graphs die: they end with the function, and not before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from graphlint import behavior as b
+from graphlint.behavior import Behavior
+from graphlint.readers import container
+from graphlint.summaries import Analysis, Site
+from graphlint.values import Place
+
+
+def held_by_variables(
+    analysis: Analysis, root: Behavior, deaths: Mapping[Place, Site]
+) -> Iterator[tuple[Place, Place]]:
+    """Variables of a function, as places, each with the place of graphs that die in it and that made what it holds."""
+    owner = f"local:{root.function}"
+    held = [
+        node
+        for node in root.nodes
+        if isinstance(node, b.Touches) and node.how == "add" and node.slot is not None and node.slot[0] == owner
+    ]
+    kept = _kept(root) if held else {}
+    for node in held:
+        if "captured" not in analysis.holds(node.slot):
+            continue
+        for graphs in deaths:
+            if any(graphs in (container(place), *kept.get(place, ())) for place in node.value_places):
+                yield node.places[0], graphs
+
+
+def _kept(root: Behavior) -> Mapping[Place, frozenset[Place]]:
+    """By place of what a function made, the containers and attributes that it has put that into."""
+    found: dict[Place, set[Place]] = {}
+    for node in root.nodes:
+        if isinstance(node, b.Touches) and node.how in ("add", "write") and node.places:
+            if node.slot is None or not node.slot[0].startswith("local:"):
+                for place in node.value_places:
+                    found.setdefault(place, set()).add(container(node.places[0]))
+    return {place: frozenset(each) for place, each in found.items()}

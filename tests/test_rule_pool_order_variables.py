@@ -1,0 +1,264 @@
+"""Memory of a dead graph's pool that a local variable still holds when the pool is erased; and views, masks and records of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphlint import check, registry
+from graphlint.config import Settings
+
+PROBE = """
+import gc
+import torch
+
+
+class Probe:
+    def __init__(self, model):
+        self.model = model
+
+    def cost(self, rows):
+        x = torch.zeros(rows, device="cuda")
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            RECORD
+        graph.replay()
+        used = torch.cuda.memory_reserved()
+        END
+        return used
+"""
+
+
+def found(tmp_path: Path, text: str) -> list[str]:
+    path = tmp_path / "engines.py"
+    path.write_text(text)
+    report = check.check([str(path)], Settings(select=("pool-order",)), registry.rules())
+    source = report.sources[str(path)]
+    return [" ".join(source.text(finding.span).split()) for finding in report.findings]
+
+
+def probe(record: str, end: str) -> str:
+    gap = "\n        "
+    return PROBE.replace("RECORD", record).replace("END", end.replace("; ", gap))
+
+
+@pytest.mark.parametrize(
+    "record", ["out = self.model(x)", "out, mid = self.model(x)", "out = x * 2", "out = self.model(x)[0]"]
+)
+@pytest.mark.parametrize(
+    "end", ["graph.reset(); torch.cuda.empty_cache()", "graph.reset(); torch.cuda.empty_cache(); del out"]
+)
+def test_a_variable_holds_what_the_dead_graph_made(tmp_path: Path, record: str, end: str) -> None:
+    assert found(tmp_path, probe(record, end)) == ["torch.cuda.empty_cache()"]
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "graph.reset(); del out; torch.cuda.empty_cache()",
+        "del out; graph.reset(); torch.cuda.empty_cache()",
+        "graph.reset(); out = None; torch.cuda.empty_cache()",
+        "graph.reset(); out = used; torch.cuda.empty_cache()",
+        "torch.cuda.empty_cache(); graph.reset()",
+        "graph.reset()",
+    ],
+)
+def test_it_may_be_dropped_before(tmp_path: Path, end: str) -> None:
+    assert found(tmp_path, probe("out = self.model(x)", end)) == []
+
+
+def test_what_a_capture_computes_of_sizes_is_no_memory(tmp_path: Path) -> None:
+    text = probe("n = 4", "graph.reset(); torch.cuda.empty_cache()")
+    assert found(tmp_path, text) == []
+
+
+def test_a_copy_is_no_memory_of_the_pool(tmp_path: Path) -> None:
+    text = probe("out = self.model(x)", "out = out.clone(); graph.reset(); torch.cuda.empty_cache()")
+    assert found(tmp_path, text) == []
+
+
+@pytest.mark.parametrize("view", ["view = out.view(-1)", "view = out[:2]", "view = out.detach()", "view = (out, x)"])
+def test_a_view_holds_it_too(tmp_path: Path, view: str) -> None:
+    text = probe("out = self.model(x)", f"{view}; del out; graph.reset(); torch.cuda.empty_cache(); print(view)")
+    assert found(tmp_path, text) == ["torch.cuda.empty_cache()"]
+
+
+LISTS = """
+import torch
+
+
+def cost(body, sizes):
+    graphs, outs = [], []
+    for n in sizes:
+        x = torch.zeros(n, device="cuda")
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            outs.append(body(x))
+        graphs.append((graph, x))
+    for graph, _ in graphs:
+        graph.reset()
+    graphs.clear()
+    END
+
+
+def forget(items):
+    items.clear()
+"""
+
+
+@pytest.mark.parametrize("end", ["torch.cuda.empty_cache()", "torch.cuda.empty_cache(); outs.clear()"])
+def test_a_list_of_the_function_holds_outputs(tmp_path: Path, end: str) -> None:
+    assert found(tmp_path, LISTS.replace("END", end.replace("; ", "\n    "))) == ["torch.cuda.empty_cache()"]
+
+
+@pytest.mark.parametrize(
+    "end",
+    ["outs.clear()", "del outs", "outs = []", "outs[:] = []", "del outs[:]", "while outs: outs.pop()", "forget(outs)"],
+)
+def test_an_emptied_list_holds_none(tmp_path: Path, end: str) -> None:
+    assert found(tmp_path, LISTS.replace("END", f"{end}\n    torch.cuda.empty_cache()")) == []
+
+
+MOVED = """
+import torch
+from typing import NamedTuple
+
+
+class Step(NamedTuple):
+    graph: torch.cuda.CUDAGraph
+    out: torch.Tensor
+
+
+class Steps:
+    def __init__(self, body):
+        self.body = body
+        self.steps: dict[int, Step] = {}
+
+    def record(self, x):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            out = self.body(x)
+        self.steps[x.shape[0]] = Step(graph, out)
+
+    def end(self):
+        TAKE
+        for graph in [step.graph for step in old.values()]:
+            graph.reset()
+        END
+"""
+
+
+@pytest.mark.parametrize("take", ["old, self.steps = self.steps, {}", "old = dict(self.steps); self.steps.clear()"])
+def test_a_table_that_a_variable_stands_for_holds_them(tmp_path: Path, take: str) -> None:
+    text = MOVED.replace("TAKE", take.replace("; ", "\n        "))
+    assert found(tmp_path, text.replace("END", "torch.cuda.empty_cache()")) == ["torch.cuda.empty_cache()"]
+    assert found(tmp_path, text.replace("END", "old.clear(); torch.cuda.empty_cache()")) == []
+    assert found(tmp_path, text.replace("END", "del old; torch.cuda.empty_cache()")) == []
+
+
+def test_a_table_that_others_still_have_is_told_of_itself(tmp_path: Path) -> None:
+    text = MOVED.replace("TAKE", "old = self.steps").replace("END", "old.clear(); torch.cuda.empty_cache()")
+    assert found(tmp_path, text) == []
+
+
+TOLD = """
+import torch
+
+
+class Watcher:
+    def __init__(self):
+        self.seen: dict[int, torch.Tensor] = {}
+
+    def watch(self, n, item):
+        self.seen[n] = KEPT
+
+    def stop(self):
+        self.seen.clear()
+
+
+class Runner:
+    def __init__(self, watcher: Watcher):
+        self.watcher = watcher
+        self.graphs = {}
+
+    def body(self, x):
+        best = x.softmax(dim=-1)
+        return best, MASK
+
+    def record(self, x):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            out, mask = self.body(x)
+        self.graphs[x.shape[0]] = graph
+        self.watcher.watch(x.shape[0], mask)
+
+    def end(self):
+        self.graphs.clear()
+        FIRST
+        THEN
+"""
+
+
+@pytest.mark.parametrize("kept", ["item", "item.view(-1)", "item.detach()", "item[:4]"])
+@pytest.mark.parametrize("mask", ["best.sum()", "best > 0.5"])
+def test_whoever_was_handed_a_part_of_it_holds_it(tmp_path: Path, kept: str, mask: str) -> None:
+    text = TOLD.replace("KEPT", kept).replace("MASK", mask)
+    erase, stop = "torch.cuda.empty_cache()", "self.watcher.stop()"
+    assert found(tmp_path, text.replace("FIRST", erase).replace("THEN", stop)) == [erase]
+    assert found(tmp_path, text.replace("FIRST", stop).replace("THEN", erase)) == []
+
+
+def test_whoever_copied_it_does_not(tmp_path: Path) -> None:
+    text = TOLD.replace("KEPT", "item.cpu()").replace("MASK", "best.sum()")
+    assert (
+        found(tmp_path, text.replace("FIRST", "torch.cuda.empty_cache()").replace("THEN", "self.watcher.stop()")) == []
+    )
+
+
+READING = """
+import torch
+
+
+class Target:
+    def __init__(self, body, x):
+        self.graphs = {}
+        self.hidden = {}
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            out = body(x)
+        self.graphs[8] = graph
+        self.hidden[8] = out
+
+    def at(self, n):
+        return self.hidden[n]
+
+    def end(self):
+        self.graphs.clear()
+        self.hidden.clear()
+        torch.cuda.empty_cache()
+
+
+class Draft:
+    def __init__(self, target: Target):
+        self.inputs = {n: target.at(n) for n in (8, 16, 32)}
+
+    def end(self):
+        self.inputs.clear()
+
+
+class Worker:
+    def __init__(self, body, x):
+        self.target = Target(body, x)
+        self.draft = Draft(self.target)
+
+    def end(self):
+        FIRST
+        THEN
+"""
+
+
+def test_a_table_of_what_another_one_gave(tmp_path: Path) -> None:
+    one, other = "self.target.end()", "self.draft.end()"
+    assert found(tmp_path, READING.replace("FIRST", one).replace("THEN", other)) == [one]
+    assert found(tmp_path, READING.replace("FIRST", other).replace("THEN", one)) == []
