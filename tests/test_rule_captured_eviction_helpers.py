@@ -109,3 +109,49 @@ def test_what_is_loaded_and_moved_to_a_device_is_memory_of_it(made: str, count: 
 def test_entries_that_somebody_holds_stay(test: str, is_reported: bool) -> None:
     evict = UNUSED.format(test)
     assert reported(evict=evict) == ([evict] if is_reported else [])
+
+
+BOUNDED = """
+from collections import OrderedDict
+
+import torch
+
+
+class Bounded:
+    def __init__(self, most):
+        self.most = most
+        self.entries = OrderedDict()
+
+    def put(self, key, value):
+        self.entries[key] = value
+        while len(self.entries) > self.most:
+            self.entries.popitem(last=False)
+        return value
+
+
+TABLES = Bounded(64)
+KEPT = {{}}
+
+
+def table(n):
+    if torch.cuda.is_current_stream_capturing() and n < 0:
+        raise ValueError("no table")
+    found = TABLES.entries.get(n)
+    return TABLES.put(n, torch.empty(n, device="cuda")) if found is None else found
+
+
+def launch(n, kernel):
+    mine = table(n)
+    if torch.cuda.is_current_stream_capturing():
+        {aside}
+    kernel(mine)
+"""
+
+
+@pytest.mark.parametrize(
+    ("aside", "severity"), [("KEPT[n] = (kernel, mine)", "note"), ("print(n)", "warning"), ("n += 1", "warning")]
+)
+def test_an_entry_may_be_put_away_for_the_capture(aside: str, severity: str) -> None:
+    Path("m.py").write_text(BOUNDED.format(aside=aside).lstrip("\n"))
+    findings = check.check(["."], Settings(), registry.select((RULE,))).findings
+    assert [each.severity.value for each in findings] == [severity]

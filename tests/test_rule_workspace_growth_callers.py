@@ -148,3 +148,38 @@ def record(space: Space, net):
 )
 def test_how_what_was_there_is_kept(keep: str, lines: int) -> None:
     assert len(reported(KEPT.format(keep=keep))) == lines
+
+
+LAUNCHES = """
+import torch
+
+
+class Plan:
+    def __init__(self, rows):
+        self.rows = rows
+        self.index = torch.empty(rows, device="cuda")
+
+    def launch(self):
+        if self.rows:
+            self.index = torch.empty(self.rows, device="cuda")
+
+
+class Launches:
+    def __init__(self):
+        self.plan = Plan(8)
+
+    def run(self, rows):
+        if torch.cuda.is_current_stream_capturing() and not rows:
+            raise RuntimeError("nothing to capture")
+        if self.plan.rows != rows:
+            self.plan.rows = rows
+            self.plan.launch()
+            {other}
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"), [("return\n        self.plan.launch()", []), ("return", ["self.plan.launch()"])]
+)
+def test_what_is_made_again_either_way_is_not_made_for_being_too_small(other: str, expected: list[str]) -> None:
+    assert reported(LAUNCHES.format(other=other)) == expected

@@ -43,6 +43,8 @@ _TEST = "torch.cuda.is_current_stream_capturing"
 _FEW = ("device", "device_index", "dtype", "stream")
 """Parameters that have few values in a process: a function of these alone makes no entry go."""
 _GIVES = ("pop", "drop", "clear")
+_MOST_HOPS = 4
+"""Most calls between who makes an entry and who puts it away."""
 _PRESSURE = ("mem_get_info", "memory_allocated", "memory_reserved")
 
 
@@ -77,6 +79,8 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
             if not mine or _is_in_order(analysis, runs, eviction, mine):
                 continue
             suspect = _suspect(analysis, eviction, _precision(analysis, eviction, mine, captures=captures), mine)
+            if any(_is_set_aside(analysis, runs, store.function) for store in mine):
+                suspect = replace(suspect, severity=Severity.NOTE)
         best.setdefault((suspect.path, suspect.at), suspect)
     for suspect in _bounded(analysis, runs, found, captures=captures):
         best.setdefault((suspect.path, suspect.at), suspect)
@@ -574,6 +578,32 @@ def _is_kept_by_captures(analysis: Analysis, eviction: Eviction, mine: Sequence[
     makers = {store.function for store in mine}
     asking = [each for each in analysis.behaviors.all() if _asks(analysis, each, makers)]
     return bool(asking) and all(_keeps(each, eviction.place[-1]) for each in asking)
+
+
+def _is_set_aside(analysis: Analysis, runs: Runs, maker: str) -> bool:
+    """Whether whoever asks for an entry puts something away while the stream is being captured: it may well be the entry."""
+    asking = [maker]
+    for _ in range(_MOST_HOPS):
+        asking = list(dict.fromkeys(each.function for name in asking for each in runs.callers(name)))
+        for name in asking:
+            found: list[Event] = []
+            if (built := analysis.behaviors.built(name)) is None:
+                continue
+            visit(built, analysis.behaviors.built, found.append, ways=1)
+            if any(_is_put_away(event) for event in found):
+                return True
+    return False
+
+
+def _is_put_away(event: Event) -> bool:
+    node = event.node
+    return (
+        isinstance(node, b.Touches)
+        and node.how in ("add", "write")
+        and any(len(place) > 1 or place[0].startswith("@") for place in event.value_places)
+        and _outlives(event)
+        and any(map(implies_capture, event.guards))
+    )
 
 
 def _keeps(each: Behavior, attribute: str) -> bool:

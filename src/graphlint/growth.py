@@ -573,13 +573,15 @@ def _decided_by(
             continue
         found: list[Event] = []
         visit(caller, near, found.append)
-        for event in found:
-            if len(event.stack) not in (2, 3) or event.node is not store.node or not event.places:
+        reached = [event for event in found if event.node is store.node]
+        for event in reached:
+            if len(event.stack) not in (2, 3) or not event.places:
                 continue
             growth = Growth(analysis, caller, event, event.places[0], "assign", store.by_name)
             present = [growth.when_present(guard) for guard in event.guards]
             before = event.guards[: len(event.guards) - len(store.event.guards)]  # what the callers ask
-            if not any(map(growth.decides, before)):
+            either_way = [guard for guard in before if any(negated(guard) in other.guards for other in reached)]
+            if not any(growth.decides(guard) for guard in before if guard not in either_way):
                 continue
             if False not in present and _is_long_lived(analysis, runs, growth):
                 yield growth
