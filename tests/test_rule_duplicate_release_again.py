@@ -12,6 +12,7 @@ from graphlint.config import Settings
 RULE = "duplicate-release"
 
 HEAD = """
+import asyncio
 import threading
 
 import torch
@@ -126,3 +127,106 @@ class Fleet:
     assert reported(tmp_path, HEAD + text) == []
     text += "        for owner in self.owners:\n            owner.free()  # second\n"
     assert reported(tmp_path, HEAD + text) == ["owner.free()  # second"]
+
+
+WAITING = """
+class Service:
+    def __init__(self, net, share: Share):
+        self.owner = Owner(net, share, None)
+        self.halt = threading.Event()
+        self.thread = threading.Thread(target=self.serve)
+        self.thread.start()
+
+    def serve(self):
+        self.owner.record(1)
+        try:
+            while not self.halt.wait(1):
+                pass
+        finally:
+            {first}
+
+    def stop(self):
+        self.halt.set()
+        self.thread.join()
+        self.owner.free()  # second
+"""
+
+
+def test_what_a_thread_does_at_its_end_is_done_where_it_is_joined(tmp_path: Path) -> None:
+    owner = HEAD + OWNER.format(also="self.share.give()", between="").replace("        self.free()  # second\n", "")
+    assert reported(tmp_path, owner + WAITING.format(first="self.owner.free()")) == ["self.owner.free()  # second"]
+    assert reported(tmp_path, owner + WAITING.format(first="print()")) == []
+
+
+TASK = """
+class Service:
+    def __init__(self, net, share: Share):
+        self.owner = Owner(net, share, None)
+
+    async def serve(self):
+        self.owner.record(1)
+        while True:
+            if await asyncio.sleep(1):
+                break
+        {first}
+
+    async def main(self):
+        task = asyncio.create_task(self.serve())
+        await task
+        self.owner.free()  # second
+"""
+
+
+def test_what_a_task_does_at_its_end_is_done_where_it_is_awaited(tmp_path: Path) -> None:
+    owner = HEAD + OWNER.format(also="self.share.give()", between="").replace("        self.free()  # second\n", "")
+    assert reported(tmp_path, owner + TASK.format(first="self.owner.free()")) == ["self.owner.free()  # second"]
+    assert reported(tmp_path, owner + TASK.format(first="print()")) == []
+
+
+ROUNDS = """
+def tune(nets, share: Share):
+    for net in nets:
+        owner = Owner(net, share, None)
+        try:
+            owner.record(1)
+        except RuntimeError:
+            owner.free()
+            {then}
+        owner.free()  # second
+"""
+
+
+def test_each_round_of_a_loop_makes_an_object_of_its_own(tmp_path: Path) -> None:
+    owner = HEAD + OWNER.format(also="self.share.give()", between="").replace("        self.free()  # second\n", "")
+    assert reported(tmp_path, owner + ROUNDS.format(then="continue")) == []
+    assert reported(tmp_path, owner + ROUNDS.format(then="print(net)")) == ["owner.free()  # second"]
+
+
+TABLE = """
+class Table:
+    def __init__(self):
+        self.owners: dict[str, Owner] = {{}}
+
+    def drop(self, name: str, other: str):
+        self.owners[name].free()
+        self.remove({key})  # second
+
+    def remove(self, key: str):
+        self.owners.pop(key).free()
+
+    def close(self):
+        try:
+            self.rest()
+        finally:
+            self.rest()
+
+    def rest(self):
+        while self.owners:
+            self.owners.popitem()[1].free()
+"""
+
+
+def test_an_item_is_the_same_under_the_same_key(tmp_path: Path) -> None:
+    owner = HEAD + OWNER.format(also="self.share.give()", between="").replace("        self.free()  # second\n", "")
+    assert reported(tmp_path, owner + TABLE.format(key="name")) == ["self.remove(name)  # second"]
+    assert reported(tmp_path, owner + TABLE.format(key="other")) == []

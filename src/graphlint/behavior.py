@@ -7,13 +7,13 @@ over the function's own parameters; `execution` runs it for a caller by putting 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 from graphlint.effects import Effect
 from graphlint.source import Span
-from graphlint.values import ELEMENT, Origin, Place, Test, Value
+from graphlint.values import ELEMENT, NOTHING_KNOWN, Origin, Place, Test, Value
 
 Slot: TypeAlias = tuple[str, str]
 """Owner (class or module) and attribute."""
@@ -395,6 +395,53 @@ def _behind_yield(node: Node) -> Node | None:
         case _:
             return next((rest for part in parts(node) if (rest := _behind_yield(part)) is not None), None)
     return None
+
+
+def served(node: Node) -> tuple[Node, Node] | None:
+    """A function that serves in a `while` loop, as what it does up to there and what it does once the loop has ended."""
+    match node:
+        case Repeat(over=()):
+            return node, _last_words(node.body)
+        case Order(items=items):
+            for index, item in enumerate(items):
+                if (found := served(item)) is not None:
+                    return order([*items[:index], found[0]]), order([found[1], *items[index + 1 :]])
+        case Guarded(body=body):
+            if (found := served(body)) is not None:
+                handlers = tuple(handler._replace(node=_quiet(handler.node)) for handler in node.handlers)
+                start = node._replace(body=found[0], handlers=(), other=NOTHING, final=NOTHING)
+                return start, node._replace(body=found[1], handlers=handlers)
+        case Either(then=then, other=other):
+            one, two = served(then), served(other)
+            if one is not None or two is not None:
+                (a, b), (c, d) = one or (then, NOTHING), two or (other, NOTHING)
+                return node._replace(then=a, other=c), node._replace(then=b, other=d)
+        case Within(body=body):
+            if (found := served(body)) is not None:
+                return node._replace(body=found[0]), node._replace(body=found[1])
+    return None
+
+
+def _quiet(node: Node) -> Node:
+    """A node that ends where it would raise: nobody is there to be told."""
+    if isinstance(node, Leaves) and node.kind == "raise":
+        return node._replace(kind="return", raises="")
+    return simplified(node, _quiet)
+
+
+def _last_words(body: Node) -> Node:
+    """What a loop does in the one place where it decides to end: `if item is None: self.close(); return`."""
+    ends = [order(list(each.items[:-1])) for each in walk(body) if isinstance(each, Order) and _leaves(each.items[-1:])]
+    return ends[0] if len(ends) == 1 else NOTHING
+
+
+def _leaves(last: tuple[Node, ...]) -> bool:
+    return bool(last) and isinstance(last[0], Leaves) and last[0].kind in ("return", "break")
+
+
+def partial(behavior: Behavior, key: str, node: Node) -> Behavior:
+    """A part of a function as a behavior of its own, that runs later."""
+    return replace(behavior, key=key, node=node, returns=NOTHING_KNOWN, yields=NOTHING_KNOWN)
 
 
 def order(items: list[Node]) -> Node:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from graphlint import behavior as b
 from graphlint import flow
 from graphlint.assignments import given_by_name
+from graphlint.awaiting import Awaiting
 from graphlint.behavior import Behavior
-from graphlint.deferred import Deferring
 from graphlint.dispatch import named_type
 from graphlint.effects import Effect
 from graphlint.facts import MODULE
@@ -83,7 +83,7 @@ _NAMING = frozenset(("partial", "finalize", "import_module", "ref", "WeakMethod"
 _COMPILING = frozenset(("is_compiling", "is_dynamo_compiling", "is_exporting"))
 
 
-class Calling(Deferring):
+class Calling(Awaiting):
     """The evaluation of calls."""
 
     def operands(self, expr: flow.Call) -> tuple[Value, list[Value], dict[str, Value], Value]:
@@ -117,7 +117,7 @@ class Calling(Deferring):
         return callee, args, keywords, receiver
 
     def call(self, expr: flow.Call) -> Value:
-        special = self.on_stack(expr) or self.special(expr)
+        special = self.on_stack(expr) or self.task(expr) or self.special(expr)
         if special is not None:
             return special
         callee, args, keywords, receiver = self.operands(expr)
@@ -337,6 +337,7 @@ class Calling(Deferring):
             made = Value(
                 ((f"@{span.start}",),), (Type(symbol.name),), fields=dict(keywords), tags=frozenset(("object",))
             )
+            made = self.started(made, name, args, tuple(keywords.items()))
             return self.made_of((*args, *keywords.values()), self.by_name(name, made, span))
         unread = symbol is not None and bool(receiver.places) and not receiver.types
         if (symbol is None or unread) and isinstance(
@@ -431,6 +432,9 @@ class Calling(Deferring):
         if callee.symbol is not None and callee.symbol.name.startswith("torch.ops."):
             for each in (*args, *keywords.values()):
                 self.filled_by_operator(each, expr.span)
+        self.waited(name, receiver, args, expr)
+        if name == "submit" and args and args[0].calls:
+            return self.started(Value(((f"@{expr.span.start}",),)), name, args, tuple(keywords.items()))
         if name == "release" and not args and any(t.name in _SEMAPHORES for t in receiver.types):
             self.emit(b.Touches("count", receiver.places, receiver.slot, expr.span))
         if not torch and name:

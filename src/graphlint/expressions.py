@@ -61,7 +61,10 @@ class Expressions(Calling):
                     return Value(test=said, types=(Type("bool"),), tags=frozenset(tags))
                 return Value(test=self.test(expr), types=(Type("bool"),))
             case flow.Op(op="await", operands=operands):
-                return self.value(operands[0]) if operands else NOTHING_KNOWN
+                awaited = self.value(operands[0]) if operands else NOTHING_KNOWN
+                if operands and self.is_started(operands[0]):
+                    self.ended(awaited, expr.span)
+                return awaited
             case flow.Op(op="yield from", operands=(operand,)):
                 given = self.value(operand)
                 self.yields.append(given.element)

@@ -280,6 +280,8 @@ class Frame(ABC):
                 self.passed_in += [(slot, way, place) for way, place in given_to(value, self.all.is_set_once)]
                 if (way := self._way_to(slot[0], value)) is not None:
                     self.passed_in.append(((slot[0], way[0]), way[1:], places[0]))
+                elif self.entry.facts.name == "__init__" and _is_attribute(value.places, self.me):
+                    self.passed_in.append((slot, (), value.places[0]))  # two names for one object
         if self.emitting and how in ("write", "drop") and self.outlived(places, span):
             tags |= {"saved"}
         if self.emitting and how == "clear" and slot is not None and self.copies:
@@ -610,3 +612,8 @@ def _slots(value: Value, depth: int = 0) -> Iterator[Slot]:
 def last_word(expr: Expr) -> str:
     """The name, or the last part of the attribute, that an expression is; nothing for others."""
     return expr.name if isinstance(expr, flow.Attr) else expr.id if isinstance(expr, flow.Name) else ""
+
+
+def _is_attribute(places: tuple[Place, ...], me: str | None) -> bool:
+    """Whether these are one attribute of an object."""
+    return len(places) == 1 and len(places[0]) == 2 and places[0][0] == me

@@ -11,16 +11,20 @@ from typing import NamedTuple
 
 from graphlint import behavior as b
 from graphlint import flow
-from graphlint.assignments import assigned, given_locally
+from graphlint.assignments import argument_for, assigned, given_locally
 from graphlint.execution import Event, Frame, visit
 from graphlint.flow import Expr
 from graphlint.project import FunctionEntry
+from graphlint.source import Span
 from graphlint.summaries import Analysis
 from graphlint.values import ELEMENT, Place
 
 _WHOLE = frozenset(("values", "items", "keys", "list", "tuple", "sorted", "reversed", "enumerate", "set"))
 """Calls whose rounds go over all that they are given."""
 _TAKERS = frozenset(("pop", "popitem", "popleft"))
+_TAKEN = "taken"
+"""Text of all items that a loop takes out of a table, one after the other."""
+_MAPS = frozenset(("map", "imap", "imap_unordered"))
 _DEEPEST = 6
 _WORD = re.compile(r"[^\W\d]\w*")
 
@@ -33,6 +37,8 @@ class _Item(NamedTuple):
     kind: str
     """all | key | local (what the text says there) | taken (out of the table) | some."""
     text: str = ""
+    entry: tuple[str, str, str] = ("", "", "")
+    """Of an item under a key: the table's last name, the function that the key comes from, and its text there."""
 
 
 def is_one_object(analysis: Analysis, root: b.Behavior, subject: Place, first: Event, last: Event) -> bool:
@@ -42,6 +48,8 @@ def is_one_object(analysis: Analysis, root: b.Behavior, subject: Place, first: E
     through. An attribute is another object once it was assigned again, and so is all that it leads to.
     """
     if first.places and last.places and not _meet(first.places, last.places):
+        return False
+    if _is_made_again(analysis, subject, first, last):
         return False
     if last.node is first.node and len(last.stack) < len(first.stack) and not _is_item(first):
         return True  # the second call of a method, refused for the first
@@ -58,13 +66,49 @@ def _meet(some: Sequence[Place], others: Sequence[Place]) -> bool:
     return any(a[: len(c)] == c[: len(a)] for a in some for c in others)
 
 
+def _is_made_again(analysis: Analysis, subject: Place, first: Event, last: Event) -> bool:
+    """Whether a path goes around the loop that makes an object, between two events on it: then they are about two objects."""
+    made = subject[0][1:] if subject and subject[0][0] == "@" else ""
+    if not made.isdigit() or first.stack[0].function != last.stack[0].function:
+        return False
+    one, other = first.stack[0].span, last.stack[0].span
+    body = analysis.project.functions[first.stack[0].function].lowered.flow
+    around = any(
+        isinstance(each, flow.Star) and each.span.contains(one) and each.span.contains(other)
+        and each.span.start <= int(made) < each.span.end
+        for each in flow.statements(body)
+    )  # fmt: skip
+    return around and (other.start < one.start or _goes_on(body, one, other))
+
+
+def _goes_on(body: flow.Flow, one: Span, other: Span) -> bool:
+    """Whether a block that has the first of two statements, and not the other, ends in a `continue` or a `break`."""
+    for each in flow.statements(body):
+        if isinstance(each, flow.Try) and each.final is not None and _spans(each.final, other):
+            return False  # the `finally` runs all the same
+        if isinstance(each, flow.Seq) and each.items and _spans(each, one) and not _spans(each, other):
+            last = each.items[-1]
+            if isinstance(last, flow.Exit) and last.kind in ("continue", "break"):
+                return True
+    return False
+
+
+def _spans(body: flow.Flow, span: Span) -> bool:
+    """Whether a statement lies in a part of a function."""
+    return any(expr.span.contains(span) or expr.span == span for expr in flow.expressions(body))
+
+
 def _is_one_item(analysis: Analysis, one: _Item, other: _Item | None, first: Event, last: Event) -> bool:
     if other is None:
         return False
     function = analysis.project.functions[one.frame.function]
+    if one.text == other.text == _TAKEN:
+        return False  # each round takes out another one
     if one.frame == other.frame and first.activations != last.activations:  # one method of one object, run twice
         params = {param.name for param in function.facts.params[1 if function.owner is not None else 0 :]}
         return params.isdisjoint(_words(one.text))
+    if one.entry[0] and one.entry == other.entry and one.kind != "taken":
+        return not _is_rebound(analysis, one, first, last)
     if one.kind in ("taken", "some") or (one.kind, one.text) != (other.kind, other.text):
         return False
     return one.kind in ("all", "key") or (
@@ -143,9 +187,46 @@ def _item(analysis: Analysis, event: Event) -> _Item | None:
     frame = event.stack[within - 1]
     function = analysis.project.functions[frame.function]
     call = next((call for call in function.calls if call.span == frame.span), None)
+    if call is not None and flow.last_name(call) in _MAPS and len(call.args) == 2:
+        return _Item(frame, "all" if _table(call.args[1]) is not None else "some")
     if call is None or not isinstance(call.callee, flow.Attr):
         return _Item(frame, "some")
-    return _Item(frame, *_meant(function, call.callee.base, frame, 0))
+    return _Item(
+        frame, *_meant(function, call.callee.base, frame, 0), _entry(analysis, event, within - 1, call.callee.base)
+    )
+
+
+def _entry(analysis: Analysis, event: Event, depth: int, expr: Expr) -> tuple[str, str, str]:
+    """The table and the key of the item that an expression means, the key as the function writes it that chooses it."""
+    function = analysis.project.functions[event.stack[depth].function]
+    found = _keyed(function, expr, event.stack[depth], 0)
+    if found is None:
+        return "", "", ""
+    table, key = found
+    while depth and isinstance(key, flow.Name):
+        above = analysis.project.functions[event.stack[depth - 1].function]
+        call = next((call for call in above.calls if call.span == event.stack[depth - 1].span), None)
+        given = argument_for(function, call, key.id) if call is not None else None
+        if given is None:
+            break
+        depth, function, key = depth - 1, above, given
+    return flow.last_name(table), function.name, function.module.source.text(key.span)
+
+
+def _keyed(function: FunctionEntry, expr: Expr, frame: Frame, depth: int) -> tuple[Expr, Expr] | None:
+    """The table and the key of `table[key]`, `table.get(key)` or `table.pop(key)`, also by way of a variable or an attribute."""
+    match expr:
+        case flow.Item(base=base, key=key):
+            return (base, key) if not isinstance(base, flow.Call) else None
+        case flow.Call(callee=flow.Attr(base=base, name="get" | "pop"), args=(key, *_)):
+            return base, key
+        case flow.Attr(base=base) if depth < _DEEPEST:
+            return _keyed(function, base, frame, depth + 1)
+        case flow.Name(id=name) if depth < _DEEPEST and _loop(function, name, frame) is None:
+            given = [value for target, value, _ in given_locally(function.lowered.flow) if target == name]
+            if len(given) == 1:
+                return _keyed(function, given[0], frame, depth + 1)
+    return None
 
 
 def _meant(function: FunctionEntry, expr: Expr, frame: Frame, depth: int) -> tuple[str, str]:
@@ -154,14 +235,16 @@ def _meant(function: FunctionEntry, expr: Expr, frame: Frame, depth: int) -> tup
     if depth >= _DEEPEST:
         return "some", ""
     match expr:
+        case flow.Item(base=flow.Call(callee=flow.Attr(name=name)) as base) if name in _TAKERS:
+            return _meant(function, base, frame, depth + 1)
         case flow.Item(key=flow.Lit(value=value)):
             return "key", repr(value)
         case flow.Call(callee=flow.Attr(name="get"), args=(flow.Lit(value=value), *_)):
             return "key", repr(value)
         case flow.Attr(base=base):
             return _meant(function, base, frame, depth + 1)
-        case flow.Call(callee=flow.Attr(name=name)) if name in _TAKERS:
-            return ("all", "") if _is_in_loop(function, frame) else ("taken", text)
+        case flow.Call(callee=flow.Attr(name=name), args=args) if name in _TAKERS:
+            return ("all", _TAKEN if not args else "") if _is_in_loop(function, frame) else ("taken", text)
         case flow.Item(base=flow.Call() as base):
             return _meant(function, base, frame, depth + 1)
         case flow.Item() | flow.Call():
