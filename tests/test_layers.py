@@ -19,7 +19,8 @@ LAYERS = """
     source words mentions namesake sharing interrupts stand_ins targets | syntax edits flow effects values | comments findings
     declarations behavior learned | facts automaton vocabulary | rule operators | project | rebasing | sieve execution
     dependence assignments | records bindings conditions dispatch | knowledge emptying last_given | frame | lookups | deferred |
-    awaiting | calls | expressions | evaluate slices | candidates | summaries provenance | engines fleeting identity keeping ownership portions
+    awaiting | calls |
+    expressions | evaluate slices | candidates | summaries provenance | engines fleeting identity keeping ownership portions
     readers teardowns stores combinations platforms | absence cohabitants descents growth registries retention variables
     warming | typestate requests |
     namings pools | registry suppress | cpp codemod | config native | files | report rows writing silencing | check |
