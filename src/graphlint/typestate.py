@@ -42,7 +42,7 @@ from graphlint.rule import Rule
 from graphlint.source import Span
 from graphlint.summaries import Analysis, Site
 from graphlint.values import ELEMENT, GRAPH, Place, Test, negated, store_place
-from graphlint.variables import held_by_variables
+from graphlint.variables import held_by_variables, is_variable
 from graphlint.vocabulary import Entry
 from graphlint.warming import is_made_before
 
@@ -179,7 +179,7 @@ def _workspaces(
             if site.effect is not Effect.WS_RELEASE:
                 continue
             node = site.event.node
-            if node.slot is not None and node.slot[0].startswith("local:"):
+            if is_variable(node.slot):
                 continue
             by_name = isinstance(node, b.Happens) and node.by_name
             places = site.places or ((f"<{node.label if isinstance(node, b.Happens) else ''}>",),)
@@ -253,7 +253,10 @@ def _filling(analysis: Analysis) -> frozenset[str]:
         waiting = [
             key
             for key, each in analysis.effectful.items()
-            if any(isinstance(n, b.Touches) and n.how == "add" and "captured" in n.tags for n in each.nodes)
+            if any(
+                isinstance(n, b.Touches) and n.how == "add" and "captured" in n.tags and not is_variable(n.slot)
+                for n in each.nodes
+            )
         ]
         while waiting:
             key = waiting.pop()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from graphlint import behavior as b
-from graphlint.behavior import Behavior
+from graphlint.behavior import Behavior, Slot
 from graphlint.readers import container
 from graphlint.summaries import Analysis, Site
 from graphlint.values import Place
@@ -30,12 +30,16 @@ def held_by_variables(
                 yield node.places[0], graphs
 
 
+def is_variable(slot: Slot | None) -> bool:
+    """Whether a slot is a local variable, which is one while its function runs."""
+    return slot is not None and slot[0].startswith("local:")
+
+
 def _kept(root: Behavior) -> Mapping[Place, frozenset[Place]]:
     """By place of what a function made, the containers and attributes that it has put that into."""
     found: dict[Place, set[Place]] = {}
     for node in root.nodes:
         if isinstance(node, b.Touches) and node.how in ("add", "write") and node.places:
-            if node.slot is None or not node.slot[0].startswith("local:"):
-                for place in node.value_places:
-                    found.setdefault(place, set()).add(container(node.places[0]))
+            for place in node.value_places if not is_variable(node.slot) else ():
+                found.setdefault(place, set()).add(container(node.places[0]))
     return {place: frozenset(each) for place, each in found.items()}
