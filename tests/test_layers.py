@@ -21,8 +21,8 @@ LAYERS = """
     dependence assignments | records bindings conditions dispatch | knowledge emptying last_given | frame | lookups | deferred |
     awaiting | calls |
     expressions | evaluate slices | candidates | summaries provenance | engines fleeting identity keeping ownership portions
-    readers teardowns stores combinations platforms | absence cohabitants descents growth registries retention variables
-    warming | typestate requests |
+    readers teardowns stores combinations platforms | renewals | absence cohabitants descents growth registries retention
+    variables warming | typestate requests |
     namings pools | registry suppress | cpp codemod | config native | files | report rows writing silencing | check |
     explain fixing listing owners | regressions |
     validation | cli codemod_command | __main__

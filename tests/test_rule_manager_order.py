@@ -184,6 +184,9 @@ def test_managers_by_name() -> None:
     assert found.precision is Precision.MEDIUM
     assert reported(text.replace("managers", "metric_managers").replace("manager.", "metric_manager.").replace(
         "for manager", "for metric_manager")) == []  # fmt: skip
+    assert reported(text.replace("manager.shutdown()", "manager.reset()")) == [], (
+        "it goes on with the memory that it has"
+    )
 
 
 def test_a_cache_by_its_name_and_what_it_holds() -> None:

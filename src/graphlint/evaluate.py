@@ -471,6 +471,8 @@ class Evaluation(Expressions):
                     self.touch("write", entry.places, entry.slot, span, value, entry.types)
                     return
                 key = self.value(index)
+                if flow.is_region(index):  # of a tensor: what was there stays, and is written to
+                    return
                 if not (isinstance(index, flow.Op) and index.op == "Slice"):
                     self.touch("add", container.places, container.slot, span, value, key=key)
                     self.filled(base, container, value)

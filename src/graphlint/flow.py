@@ -404,5 +404,13 @@ def last_name(expr: Expr) -> str:
     return ""
 
 
+def is_region(key: Expr) -> bool:
+    """Whether a key names a region of a tensor: several dimensions, with a slice or `...` among them."""
+    return isinstance(key, Group) and any(
+        (isinstance(each, Op) and each.op == "Slice") or (isinstance(each, Lit) and each.value is ...)
+        for each in key.items
+    )
+
+
 _STACKED = frozenset(("enter_context", "enter_async_context", "callback", "push_async_callback"))
 _EXPRESSIONS = get_args(Expr)

@@ -18,6 +18,7 @@ from graphlint.combinations import Combinations
 from graphlint.effects import Effect
 from graphlint.execution import Event, Refusal, visit
 from graphlint.keeping import Runs, Store, read_by, related
+from graphlint.renewals import renews_graphs
 from graphlint.source import Span
 from graphlint.summaries import Analysis, binds
 from graphlint.values import ELEMENT, Place, Test, asks_capture, excludes_capture, implies_capture, negated
@@ -343,6 +344,7 @@ class Growth:
             or runs.follows_graph_death(self.root, self.event.stack[0].span)
             or self._is_for_one_object(runs)
             or self._is_kept_by_consumers(runs)
+            or (not self.is_captured and renews_graphs(self.analysis, self.root, self.event))
         )
 
     @cached_property

@@ -93,6 +93,8 @@ class Names:
     """Words that tell a release by its name alone, where a callee cannot be resolved."""
 
     verbs: frozenset[str] = frozenset()
+    anew: frozenset[str] = frozenset()
+    """Those of them after which a manager goes on with the memory that it has."""
     workspace: frozenset[str] = frozenset()
     graph: frozenset[str] = frozenset()
     parts: frozenset[str] = frozenset()
@@ -143,14 +145,15 @@ class Names:
         words = words_in(callee)
         if words[:1] and words[0] in self.captures and self.graph.intersection((*words, *words_in(receiver))):
             return Effect.CAPTURE
-        if not self.verbs.intersection(words):
+        verbs = self.verbs.intersection(words)
+        if not verbs:
             return None
         subject = set(words) - self.verbs or set(words_in(receiver))
         if subject & self.graph and not subject & (self.workspace | self.parts):
             return Effect.GRAPH_DEATH
         if subject & self.workspace:
             return Effect.WS_RELEASE
-        if subject & self.manager and not subject & self.host:
+        if subject & self.manager and not subject & self.host and not verbs <= self.anew:
             return Effect.KV_RELEASE
         return None
 
@@ -341,6 +344,7 @@ _NAMES = Table(
             "graph",
             "parts",
             "objects",
+            "anew",
             "manager",
             "cache",
             "host",

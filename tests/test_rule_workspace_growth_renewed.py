@@ -1,0 +1,336 @@
+"""Memory that is replaced where the graphs that read it are captured anew in the same call, or where nothing is replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from graphlint import check, registry
+from graphlint.config import Settings
+
+RULE = "workspace-growth"
+
+HEAD = """import enum
+import torch
+
+
+class Phase(enum.Enum):
+    JOINED = "joined"
+    SPLIT = "split"
+    EAGER = "eager"
+
+
+class Halves:
+    def __init__(self):
+        self.left = torch.cuda.CUDAGraph()
+        self.right = torch.cuda.CUDAGraph()
+
+
+class Decoder:
+    def __init__(self, net, phase):
+        self.net = net
+        self.phase = phase
+        self.rows = None
+        self.joined = None
+        self.halves = None
+        self.steps = {}
+
+    def _record(self):
+        self.joined = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.joined):
+            self.out = self.net(self.rows)
+
+    def _record_halves(self):
+        self.halves = Halves()
+        with torch.cuda.graph(self.halves.left):
+            self.mid = self.net(self.rows)
+        with torch.cuda.graph(self.halves.right):
+            self.out = self.net(self.mid)
+
+    def _is_short(self, x):
+        return self.rows is None or self.rows.shape[0] < x.shape[0]
+
+    def _grow(self, x):
+        self.rows = torch.zeros(x.shape[0], 16, device="cuda")
+"""
+
+RENEWED: Mapping[str, str] = {
+    "the one graph": """
+    def _record_halves(self):
+        pass
+
+    def run(self, x):
+        if self._is_short(x):
+            self._grow(x)
+            self._record()
+        self.joined.replay()
+""",
+    "of each phase, by the test that chooses what is replayed": """
+    def _renew(self, x):
+        self._grow(x)
+        if self.phase is Phase.JOINED:
+            self._record()
+        elif self.phase is Phase.SPLIT:
+            self._record_halves()
+        elif self.phase is not Phase.EAGER:
+            raise NotImplementedError
+
+    def run(self, x):
+        if self._is_short(x):
+            self._renew(x)
+        if self.phase is Phase.JOINED:
+            self.joined.replay()
+        elif self.phase is Phase.SPLIT:
+            self.halves.left.replay()
+            self.halves.right.replay()
+""",
+    "the phase changes, and the memory goes": """
+    def choose(self, phase):
+        self.phase = phase
+        self.rows = None
+
+    def run(self, x):
+        if self._is_short(x):
+            self._grow(x)
+            if self.phase is Phase.JOINED:
+                self._record()
+            if self.phase is Phase.SPLIT:
+                self._record_halves()
+        if self.phase is Phase.JOINED:
+            self.joined.replay()
+        if self.phase is Phase.SPLIT:
+            self.halves.left.replay()
+            self.halves.right.replay()
+""",
+    "the others are given up": """
+    def run(self, x):
+        if self._is_short(x):
+            self._grow(x)
+            self.halves = None
+            self._record()
+        self.joined.replay()
+""",
+}
+
+STALE: Mapping[str, str] = {
+    "only one of two": """
+    def run(self, x):
+        if self._is_short(x):
+            self._grow(x)
+            self._record()
+        self.joined.replay()
+
+    def run_split(self, x):
+        if self.halves is None:
+            self._record_halves()
+        self.halves.left.replay()
+        self.halves.right.replay()
+""",
+    "only where something else asks for it": """
+    def _record_halves(self):
+        pass
+
+    def run(self, x):
+        if self._is_short(x):
+            self._grow(x)
+            if self.phase is Phase.JOINED:
+                self._record()
+        if self.joined is not None:
+            self.joined.replay()
+""",
+    "the phase changes, and the memory stays": """
+    def choose(self, phase):
+        self.phase = phase
+
+    def run(self, x):
+        if self._is_short(x):
+            self._grow(x)
+            if self.phase is Phase.JOINED:
+                self._record()
+            else:
+                self._record_halves()
+        if self.phase is Phase.JOINED:
+            self.joined.replay()
+        else:
+            self.halves.left.replay()
+            self.halves.right.replay()
+""",
+    "before the memory is replaced": """
+    def _record_halves(self):
+        pass
+
+    def run(self, x):
+        if self._is_short(x):
+            if self.rows is not None:
+                self._record()
+            self._grow(x)
+        self.joined.replay()
+""",
+    "replayed before it": """
+    def _record_halves(self):
+        pass
+
+    def run(self, x):
+        if self._is_short(x):
+            self._grow(x)
+            self.joined.replay()
+            self._record()
+        self.joined.replay()
+""",
+    "one of a table": """
+    def _record_halves(self):
+        pass
+
+    def _record(self):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.out = self.net(self.rows)
+        self.steps[self.rows.shape[0]] = graph
+
+    def run(self, x):
+        if self._is_short(x):
+            self._grow(x)
+            self._record()
+        self.steps[x.shape[0]].replay()
+""",
+    "another graph is given to the caller": """
+    def _record_halves(self):
+        pass
+
+    def export(self):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.net(self.rows)
+        return graph
+
+    def run(self, x):
+        if self._is_short(x):
+            self._grow(x)
+            self._record()
+        self.joined.replay()
+""",
+    "another object captures what reads it": """
+    def _record_halves(self):
+        pass
+
+    def run(self, x):
+        if self._is_short(x):
+            self._grow(x)
+            self._record()
+        self.joined.replay()
+
+
+class Batch:
+    def __init__(self, decoder: Decoder, net):
+        self.decoder = decoder
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            net(self.decoder.rows)
+
+    def step(self):
+        self.graph.replay()
+""",
+}
+
+
+@pytest.fixture(autouse=True)
+def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def reported(text: str) -> list[str]:
+    Path("m.py").write_text(text)
+    findings = check.check(["."], Settings(preview=True), registry.select((RULE,))).findings
+    whole = Path("m.py").read_bytes()
+    return [whole[slice(*each.span)].decode() for each in findings]
+
+
+@pytest.mark.parametrize("name", RENEWED)
+def test_silent_where_all_graphs_are_captured_anew(name: str) -> None:
+    assert reported(HEAD + RENEWED[name]) == []
+
+
+@pytest.mark.parametrize("name", STALE)
+def test_reported_where_a_graph_stays(name: str) -> None:
+    (found,) = reported(HEAD + STALE[name])
+    assert "self._grow(x)" in found or "self.rows = " in found
+
+
+TWINS = """import torch
+
+
+class Shapes:
+    def __init__(self, net, limit):
+        self.net = net
+        self.limit = limit
+        self.lazy = 0
+        self.given = {}
+        self.graphs = {}
+
+    def _record(self, rows, width):
+        key = (rows, width)
+        given = torch.zeros(rows, width, device="cuda")
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.net(given)
+        self.graphs[GRAPH] = graph
+        self.given[key] = given
+
+    def run(self, x):
+        key = (x.shape[0], x.shape[1])
+        if key not in self.graphs:
+            if self.lazy >= self.limit:
+                return self.net(x)
+            self._record(*key)
+            self.lazy += 1
+        self.given[key].copy_(x)
+        self.graphs[key].replay()
+"""
+
+
+@pytest.mark.parametrize(("key", "count"), [("key", 0), ("rows", 1)])
+def test_memory_and_its_graph_have_one_key(key: str, count: int) -> None:
+    """A graph under another key stays, and reads what was there before."""
+    assert len(reported(TWINS.replace("GRAPH", key))) == count
+
+
+REGION = """import torch
+
+
+class Steps:
+    def __init__(self, net):
+        self.net = net
+        self.given: dict[int, torch.Tensor] = {}
+        self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
+
+    def record(self, width):
+        self.given[width] = torch.zeros(1, width, device="cuda")
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.net(self.given[width])
+        self.graphs[width] = graph
+
+    def step(self, x, width):
+        if x.shape[1] > self.given[width].shape[1]:
+            WIDE
+        self.given[width]REGION = x
+        self.graphs[width].replay()
+
+
+class Model:
+    def __init__(self, net):
+        self.steps = Steps(net)
+
+    def forward(self, parts, width):
+        return self.steps.step(torch.cat(parts, dim=1), width)
+"""
+
+
+@pytest.mark.parametrize(
+    ("region", "wide", "count"),
+    [("[:, : x.shape[1]]", "return", 0), ("[..., 0]", "return", 0), ("[:, :0]", "self.given[width] = x", 1)],
+)
+def test_a_region_of_a_tensor_is_written_in_place(region: str, wide: str, count: int) -> None:
+    assert len(reported(REGION.replace("REGION", region).replace("WIDE", wide))) == count
