@@ -262,3 +262,55 @@ def test_a_table_of_what_another_one_gave(tmp_path: Path) -> None:
     one, other = "self.target.end()", "self.draft.end()"
     assert found(tmp_path, READING.replace("FIRST", one).replace("THEN", other)) == [one]
     assert found(tmp_path, READING.replace("FIRST", other).replace("THEN", one)) == []
+
+
+TRIALS = """
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass
+class Trial:
+    name: str
+    out: torch.Tensor
+
+
+class Tuner:
+    def record(self, variant, x):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            out = variant(x)
+        return graph, out
+
+    def pick(self, variants, x):
+        kept = []
+        for name, variant in variants:
+            TAKE
+            graph.reset()
+            KEEP
+        END
+        return [each for each in kept]
+"""
+BOTH = "graph, out = self.record(variant, x)"
+PAIR = "pair = self.record(variant, x); graph = pair[0]"
+
+
+@pytest.mark.parametrize(
+    ("take", "keep", "end", "expected"),
+    [
+        (BOTH, "kept.append(out); del out", "", 1),
+        (BOTH, "kept.append(Trial(name, out)); del out", "", 1),
+        (BOTH, "trial = Trial(name, out); del out", "torch.cuda.empty_cache()", 2),
+        (PAIR, "kept.append(pair[1]); del pair", "", 1),
+        (BOTH, "kept.append(float(out.sum())); del out", "", 0),
+        (BOTH, "kept.append(name); del out", "torch.cuda.empty_cache()", 0),
+        (PAIR, "kept.append(pair[1].clone()); del pair", "", 0),
+    ],
+)
+def test_a_list_of_what_each_round_records_holds_outputs(
+    tmp_path: Path, take: str, keep: str, end: str, expected: int
+) -> None:
+    gap = "\n            "
+    text = TRIALS.replace("TAKE", take.replace("; ", gap)).replace("KEEP", keep.replace("; ", gap)).replace("END", end)
+    assert len(found(tmp_path, text)) == expected

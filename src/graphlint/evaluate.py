@@ -21,6 +21,7 @@ from graphlint.frame import last_word
 from graphlint.knowledge import Knowledge
 from graphlint.lookups import unrolled
 from graphlint.project import FunctionEntry, Project
+from graphlint.rebasing import holds_captured
 from graphlint.source import Span
 from graphlint.values import (
     CONSTANTS,
@@ -445,7 +446,7 @@ class Evaluation(Expressions):
                 elif not value.places and value.symbol is None:
                     value = value._replace(places=((f"@{span.start}",),))
                 self.env[name] = value
-                if "captured" in value.tags and not self._is_plain(value):
+                if holds_captured(value) and not self._is_plain(value):
                     if self.in_capture:
                         self.given_here.append(name)
                     else:

@@ -972,6 +972,8 @@ def _said(node: b.Touches, place: Place) -> frozenset[Fact]:
             return frozenset(((none, False), (true, False)))
         case "write" if tags & {"tensor", "graph", "pool", "object"}:
             return frozenset(((none, False),))
+        case "write" if constant := next((each for each in tags if each.startswith("=")), None):
+            return frozenset(((none, False), ((constant, place), True)))
         case "drop":
             return frozenset(((none, True), (true, False)))
         case "clear":

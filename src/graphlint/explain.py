@@ -131,7 +131,7 @@ def _node(analysis: Analysis, root: b.Behavior, node: b.Node, source: Source, de
                 entry = "  (entry of the capture)" if isinstance(node, b.Happens) and node.entry else ""
                 yield f"{where}{pad}{name}  {place or 'process'}{by_name}{entry}"
             elif isinstance(node, b.Touches):
-                value = ", ".join(sorted(node.tags)) or "a value"
+                value = ", ".join(sorted(tag.removeprefix("=") for tag in node.tags)) or "a value"
                 yield f"{where}{pad}{node.how}  {place}" + (f" = {value}" if node.how == "write" else "")
         case b.Calls():
             names = ", ".join(key.partition("|")[0] for key in node.behaviors)

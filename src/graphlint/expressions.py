@@ -55,7 +55,8 @@ class Expressions(Calling):
             case flow.Op(op="not" | "is" | "is not" | "==" | "!=" | "in" | "not in" | "<" | ">" | "<=" | ">=" as op):
                 if op in ("in", "not in", "<", ">", "<=", ">="):
                     compared = [self.value(operand) for operand in expr.operands]
-                    test = self.compare(op.removeprefix("not "), compared, expr.span)
+                    test = self.one_of(compared[0], expr.operands[1]) if op.endswith("in") else None
+                    test = test or self.compare(op.removeprefix("not "), compared, expr.span)
                     tags = {"captured"} if self.in_capture and is_of_elements(test) else set[str]()
                     said = negated(test) if op == "not in" else test
                     return Value(test=said, types=(Type("bool"),), tags=frozenset(tags))
@@ -191,6 +192,17 @@ class Expressions(Calling):
                 return FALSE
         return self.truth(self.value(expr), expr.span)
 
+    def one_of(self, value: Value, display: Expr) -> Test | None:
+        """`state in (State.ASLEEP, State.DOWN)`; None where it asks for something else."""
+        items = display.items if isinstance(display, flow.Group) else ()
+        if len(value.places) != 1 or not items or not all(isinstance(each, flow.Attr | flow.Lit) for each in items):
+            return None
+        constants = [self.constant(self.value(each)) for each in items]
+        if None in constants:
+            return None
+        tests = tuple(("atom", f"={constant}", value.places[0]) for constant in constants)
+        return tests[0] if len(tests) == 1 else ("or", *tests)
+
     @staticmethod
     def _rest(expr: flow.Op) -> Expr:
         return expr.operands[1] if len(expr.operands) == 2 else expr._replace(operands=expr.operands[1:])
@@ -214,6 +226,10 @@ class Expressions(Calling):
             self.value(left)
             return DEVICE
         one, other = self.value(left), self.value(right)
+        if self.constant(one) is not None:
+            one, other = other, one
+        if (constant := self.constant(other)) is not None and len(one.places) == 1:
+            return ("atom", f"={constant}", one.places[0])
         text = self.module.source.text(right.span)
         if len(one.places) == 1 and (other.symbol is not None or isinstance(right, flow.Lit) or not other.places):
             return ("atom", f"={text}", one.places[0])

@@ -501,15 +501,29 @@ class _Lowering:
         (self.globals if isinstance(node, ast.Global) else self.nonlocals).update(node.names)
 
     def match_(self, node: ast.Match, out: list[Flow]) -> None:
-        """`match` as a chain of tests that nothing is known about."""
+        """`match` as a chain of tests."""
         subject, span = self.expression(node.subject), self.span(node)
         chain: Flow = NOTHING
         for case in reversed(node.cases):
-            test: Expr = flow.Op("match", (subject,), self.span(case.pattern))
+            test = self.pattern(subject, case.pattern)
             if case.guard is not None:
                 test = flow.Op("and", (test, self.expression(case.guard)), span)
             chain = flow.Alt(test, self.block(case.body), chain, span)
         out.append(chain)
+
+    def pattern(self, subject: Expr, pattern: ast.pattern) -> Expr:
+        """The test of a pattern: a comparison for a value or several, and nothing known for what takes things apart."""
+        span = self.span(pattern)
+        match pattern:
+            case ast.MatchValue(value=value):
+                return flow.Op("==", (subject, self.expression(value)), span)
+            case ast.MatchSingleton(value=value):
+                return flow.Op("is", (subject, flow.Lit(value, span)), span)
+            case ast.MatchOr(patterns=patterns):
+                return flow.Op("or", tuple(self.pattern(subject, each) for each in patterns), span)
+            case ast.MatchAs(pattern=None, name=None):
+                return flow.Lit(value=True, span=span)
+        return flow.Op("match", (subject,), span)
 
     # ----------------------------------------------------------------------------------------------- expressions
 

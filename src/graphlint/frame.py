@@ -19,7 +19,7 @@ from graphlint.facts import MODULE, Param
 from graphlint.flow import Expr
 from graphlint.knowledge import HELD, Around, Knowledge
 from graphlint.project import FunctionEntry, Module
-from graphlint.rebasing import MOST_READ, all_of, given_to, sources
+from graphlint.rebasing import MOST_READ, all_of, given_to, holds_captured, sources
 from graphlint.source import Span
 from graphlint.values import (
     CONSTANTS,
@@ -253,6 +253,8 @@ class Frame(ABC):
             tags |= {"capturing"}
         if strict:
             tags |= {"strict"}
+        if how == "write" and (constant := self.constant(value)) is not None:
+            tags |= {f"={constant}"}
         is_new = how == "write" and value.slot is None and bool(value.types) and "empty" not in tags
         if is_new and all(t.name in CONTAINERS for t in value.types):
             if value.places and all(len(place) == 1 and place[0][0] == "@" for place in value.places):
@@ -345,11 +347,12 @@ class Frame(ABC):
                 self.hold(name, self.capturing, span)
 
     def graphs_of(self, value: Value) -> tuple[Place, ...]:
-        """The graphs that what is in a value belongs to, where a local variable is known to hold that."""
+        """The graphs that what is in a value belongs to: those beside it there, or where a local variable is known to hold it."""
         inside = set(all_of(value))
-        known = (
+        known = [
             graphs for name, graphs in self.holding.items() if inside & set(self.env.get(name, NOTHING_KNOWN).places)
-        )
+        ]
+        known += [item.places for item in value.items or () if "graph" in item.tags]
         return tuple(dict.fromkeys(place for graphs in known for place in graphs))
 
     def whole(self, value: Value) -> Value:
@@ -429,7 +432,7 @@ class Frame(ABC):
         if container.places and all(place[0].startswith("@") and len(place) == 1 for place in container.places):
             result = self._holding(result, container, item, one=one and kind == "list")
         self.env[base.id] = result
-        if "captured" in item.tags and len(result.places) == 1 and result.places[0][0][0] == "@":
+        if holds_captured(item) and len(result.places) == 1 and result.places[0][0][0] == "@":
             if self.in_capture:
                 self.given_here.append(base.id)
             else:
@@ -574,6 +577,15 @@ class Frame(ABC):
         identity = f"{self.entry.name}@{span.start}"
         places = tuple(dict.fromkeys(place for value in values for place in sources(value)))[:MOST_READ]
         return ("compare", op, places, identity) if places else ("unknown", identity)
+
+    def constant(self, value: Value) -> str | None:
+        """What a constant is called, so that no other is called so: a member of an enumeration, or a string."""
+        if value.literal is not None:
+            return repr(value.literal)
+        match value.places:
+            case ((root, name),) if root.startswith("class:") and self.project.is_enumeration(root[6:]):
+                return f"{root[6:]}.{name}"
+        return None
 
     def truth(self, value: Value, span: Span) -> Test:
         """What it says that a value is true."""

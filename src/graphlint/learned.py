@@ -53,7 +53,9 @@ class Learned:
         facts = self._by_root.get(_root(atom[1]), _NONE)
         if (atom, True) in facts:
             return True
-        return False if (atom, False) in facts else None
+        if (atom, False) in facts or (atom[0].startswith("=") and _is_another(atom, facts)):
+            return False
+        return None
 
     def about(self, root: str) -> frozenset[Fact]:
         """What is known of the places under a root."""
@@ -97,6 +99,20 @@ class Learned:
         root = _root(atom[1])
         facts = self._by_root.get(root, _NONE)
         return self.put(root, facts - {(atom, True), (atom, False)}) if facts else self
+
+
+def _is_another(atom: Atom, facts: frozenset[Fact]) -> bool:
+    """Whether a place is known to be another constant of the same kind: of one enumeration, or a string."""
+    constant, place = atom
+    kind = _kind(constant)
+    return bool(kind) and any(
+        answer and where == place and is_.startswith("=") and is_ != constant and _kind(is_) == kind
+        for (is_, where), answer in facts
+    )
+
+
+def _kind(constant: str) -> str:
+    return "str" if constant.startswith(("='", '="')) else constant.rpartition(".")[0]
 
 
 def _root(place: Place) -> str:

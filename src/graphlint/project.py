@@ -59,6 +59,7 @@ class ClassEntry:
 
 
 _MEMOS = frozenset(("lru_cache", "cache"))
+_ENUMERATIONS = frozenset(("Enum", "IntEnum", "StrEnum"))
 BOUNDED = frozenset(("LRUCache", "LFUCache", "TTLCache", "TLRUCache", "FIFOCache", "RRCache", "MRUCache"))
 """Classes of caches that hold so many items and no more."""
 
@@ -284,6 +285,10 @@ class Project:
         for part in tail.split("."):
             symbol = self.member(symbol, part)
         return symbol
+
+    def is_enumeration(self, class_name: str) -> bool:
+        """Whether the attributes of a class are constants, each another one."""
+        return any(each.rpartition(".")[2] in _ENUMERATIONS for each in self.mro(class_name)[1:])
 
     def member(self, symbol: Symbol, name: str) -> Symbol:
         """`symbol.name`, where symbol is a module or a class."""

@@ -43,6 +43,14 @@ def all_of(value: Value, depth: int = 0) -> tuple[Place, ...]:
     return tuple(dict.fromkeys((*value.places, *(place for part in inside for place in all_of(part, depth + 1)))))
 
 
+def holds_captured(value: Value, depth: int = 0) -> bool:
+    """Whether a value is, or has in it, what a capture made."""
+    if "captured" in value.tags:
+        return True
+    inside = (*(value.items or ()), *value.fields.values()) if depth <= _DEEPEST_DISPLAY else ()
+    return any(holds_captured(part, depth + 1) for part in inside)
+
+
 def given_to(value: Value, lasts: Callable[[str, str], bool], depth: int = 0) -> Iterator[tuple[Place, Place]]:
     """The ways through the attributes of an object made here to what it was made with, and the places of that.
 

@@ -787,6 +787,10 @@ def test_text(test: Test, analysis: Analysis, root: Behavior) -> str:
             return f"{text} is false" if (text := place_text(place, analysis, root)) else ""
         case ("atom", "true", place):
             return f"{text} is true" if (text := place_text(place, analysis, root)) else ""
+        case ("not", ("atom", kind, place)) if kind.startswith("="):
+            return f"{text} is not {kind[1:]}" if (text := place_text(place, analysis, root)) else ""
+        case ("atom", kind, place) if kind.startswith("="):
+            return f"{text} is {kind[1:]}" if (text := place_text(place, analysis, root)) else ""
         case ("not", ("and", *inner)):
             parts = [test_text(negated(each), analysis, root) for each in inner]
             return " or ".join(part for part in parts if part)

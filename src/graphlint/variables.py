@@ -25,14 +25,21 @@ def held_by_variables(
     for node in held:
         if "captured" not in analysis.holds(node.slot):
             continue
-        for graphs in deaths:
-            if any(graphs in (container(place), *kept.get(place, ())) for place in node.value_places):
+        for graphs, death in deaths.items():
+            known = {graphs, *_as_written(death)}
+            if any(not known.isdisjoint((container(place), *kept.get(place, ()))) for place in node.value_places):
                 yield node.places[0], graphs
 
 
 def is_variable(slot: Slot | None) -> bool:
     """Whether a slot is a local variable, which is one while its function runs."""
     return slot is not None and slot[0].startswith("local:")
+
+
+def _as_written(death: Site) -> Iterator[Place]:
+    """What dies, as the function itself writes it: what a call gave it is also what the callee made."""
+    if len(death.event.stack) == 1:
+        yield from map(container, death.event.node.places)
 
 
 def _kept(root: Behavior) -> Mapping[Place, frozenset[Place]]:
