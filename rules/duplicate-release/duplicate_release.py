@@ -7,6 +7,7 @@ The reported place is the call of the second release. A suspect's values:
     skips       the paths that reach the second release without the first, one a line, each a sentence without a period
     beyond      name of the second release, where the first was another function
     between     calls between the two that nobody knows, one a line
+    alike       which names stand for one object, where they need not, as a sentence without a period; absent otherwise
     again       what the second release does beyond the first, as a sentence without a period (`it retires the handle
                 that the next capture uses`); absent where it does nothing
 """
@@ -25,8 +26,8 @@ def confirm(suspect: Suspect, module: Module) -> Finding | None:
     tree = module.tree(suspect.function)
     if tree.statement(suspect.at) is None:
         return None
-    again = suspect.values.get("again")
-    return confirmed(suspect, module, *([again] if again else []))
+    notes = [suspect.values[key] for key in ("again", "alike") if key in suspect.values]
+    return confirmed(suspect, module, *notes)
 
 
 def fix(finding: Finding, modules: Modules) -> Fix | None:
@@ -35,6 +36,8 @@ def fix(finding: Finding, modules: Modules) -> Fix | None:
     release = tree.statement(finding.span)
     if release is None or not _is_release_alone(tree, release, finding):
         return None
+    if "alike" in finding.values:
+        return None  # where they are two objects, each needs its release
     rewrite = Rewrite(tree)
     rewrite.delete(release)
     for statement in _needless_imports(tree, release):

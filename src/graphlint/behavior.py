@@ -199,6 +199,8 @@ class Behavior:
     """A context manager under which allocations come from a memory pool of their own."""
     paths: Mapping[Place, Place] = field(default_factory=dict)
     """Of the objects that its parameters are: ways through attributes that lead to the object another attribute is."""
+    alike: Mapping[Place, Place] = field(default_factory=dict)
+    """The same for attributes that may be the object which another attribute is."""
     many: frozenset[str] = frozenset()
     """Roots of places that stand for any of the objects that a comprehension makes."""
 

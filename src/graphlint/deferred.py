@@ -14,6 +14,7 @@ from graphlint import behavior as b
 from graphlint import flow
 from graphlint.behavior import Behavior, Node, Slot
 from graphlint.flow import Expr
+from graphlint.frame import is_made_in
 from graphlint.lookups import Lookups
 from graphlint.source import Span
 from graphlint.values import NOTHING_KNOWN, Bound, Place, Value
@@ -117,9 +118,9 @@ class Deferring(Lookups):
         if node == b.NOTHING or not self.emitting or not stack.places:
             return
         place = stack.places[0]
-        around = [loop for loop in self.loops if len(place) > 1 or not _is_made_in(place, loop)]
+        around = [loop for loop in self.loops if len(place) > 1 or not is_made_in(place, loop)]
         if around:  # once for each round
-            self.many.update(root for root in _objects(node) if _is_made_in((root,), around[-1]))
+            self.many.update(root for root in _objects(node) if is_made_in((root,), around[-1]))
             node = b.Repeat(node, b.NOTHING, (), around[-1])
         if len(place) == 1:
             self.deferred.setdefault(place[0], []).append((node, span))
@@ -208,11 +209,6 @@ class Deferring(Lookups):
         for each in self.project.mro(class_name):
             for key, receiver in self.all.finalizers.get(each, {}).items():
                 yield self._run_later(key, receiver, places, span)
-
-
-def _is_made_in(place: Place, span: Span) -> bool:
-    offset = place[0][1:].partition(".")[0]
-    return place[0].startswith("@") and offset.isdigit() and span.start <= int(offset) < span.end
 
 
 def _objects(node: Node) -> Iterator[str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from graphlint import behavior as b
 from graphlint import flow
 from graphlint.assignments import falls_through
-from graphlint.behavior import Behavior, Node
+from graphlint.behavior import Behavior, Node, Slot
 from graphlint.effects import Effect
 from graphlint.emptying import emptying
 from graphlint.expressions import Expressions
@@ -187,6 +187,27 @@ class Evaluation(Expressions):
                 if keeper in self.project.mro(owner) or owner in self.project.mro(keeper):
                     self.all.ways.setdefault(owner, {}).setdefault((name, *way), set()).add((attribute,))
 
+        self._note_names()
+
+    def _note_names(self) -> None:
+        """Note which attributes the constructor gives one object, or one that may be another's: `self.draft = draft or target`."""
+        names: dict[Place, str] = {}
+        given: dict[Slot, set[str]] = {}
+        for slot, places in self.initial:
+            if len(places) == 1:
+                names.setdefault(places[0], slot[1])
+        for slot, places in self.initial:
+            mine = given.setdefault(slot, set())
+            for place in places:
+                own = place[1] if len(place) == 2 and place[0] == self.me else names.get(place, slot[1])
+                mine.add(own if place[0][0] == "$" else slot[1])
+        for (owner, name), others in given.items():
+            writes = [places for slot, places in self.initial if slot == (owner, name)]
+            if len(writes) == 1 and len(writes[0]) == 1 and others != {name}:
+                self.all.ways.setdefault(owner, {}).setdefault((name,), set()).update((each,) for each in others)
+            elif others - {name}:
+                self.all.alike.setdefault(owner, {}).setdefault(name, set()).update(others - {name})
+
     def run(self, body: Flow) -> None:
         match body:
             case flow.Eval(value=value):
@@ -278,7 +299,7 @@ class Evaluation(Expressions):
             self.while_(star)
             return
         value = self.value(star.iterable)
-        known = value.items
+        known = self.listed(value, star.span)
         if known is not None and len(known) <= unrolled(value):
             bodies = []
             for item in known:

@@ -159,12 +159,14 @@ class _Scope:
     """(root, attribute) -> what it is, for the objects made so far in the run; one table for all of its scopes."""
     ways: dict[Place, Place] = field(default_factory=dict)
     """Longer places of objects -> the places that are the same ones; one table for all scopes of a run."""
+    alike: bool = False
+    """Attributes that may be one object are one."""
 
     def __post_init__(self) -> None:
         for (root, attribute), places in self.behavior.aliases.items():
             made = self._own((root,))
             self.aliases[made[0][0], attribute] = tuple(each for place in places for each in self._own(place))
-        for way, target in self.behavior.paths.items():
+        for way, target in (*self.behavior.paths.items(), *(self.behavior.alike.items() if self.alike else ())):
             for object_ in self._own(way[:1]):
                 path = (*object_, *way[1:])
                 self.ways[path] = (*object_, *target[1:])
@@ -284,6 +286,10 @@ class Execution:
     where it can only raise, or gives back once more what was given back."""
     counted: frozenset[b.Slot] = frozenset()
     """Attributes and variables that count down somewhere."""
+    doubled: frozenset[str] = frozenset()
+    """Names of tables in which one object stands under several keys."""
+    alike: bool = False
+    """Attributes that may be one object are one."""
     steps: int = 0
     truncated: bool = False
     """Somewhere more configurations came together than are kept."""
@@ -291,6 +297,8 @@ class Execution:
     """Functions that run inside captures."""
     _rounds: list[str] = field(default_factory=list)
     """The functions of the loops around the node at hand."""
+    _repeats: int = 0
+    """Loops around it that have any number of rounds."""
     _capturing: dict[str, bool] = field(default_factory=dict)
     _serial: int = 0
     _points: list[_Points] = field(default_factory=list)
@@ -303,13 +311,15 @@ class Execution:
         """
         self.steps = 0
         self._serial = 0
+        self._repeats = 0
         self._rounds.clear()
-        scope = _Scope(root, {}, (), 0, is_root=True)
+        scope = _Scope(root, {}, (), 0, is_root=True, alike=self.alike)
         return self._node(root.node, scope, [Config(start, Learned.of(facts))])
 
     def run_on(self, root: Behavior, configs: list[Config]) -> Outcome:
         """Run one behavior from given configurations, as the next call on the same receiver."""
         self.steps = 0
+        self._repeats = 0
         self._rounds.clear()
         return self._node(root.node, _Scope(root, {}, (), 0, is_root=True), configs)
 
@@ -470,6 +480,7 @@ class Execution:
         if entering and captures:
             entering = [_knowing(config, _without_single(config.facts)) for config in entering]
         self._rounds.append(scope.behavior.function)
+        self._repeats += 1
         seen: set[tuple[State, Learned]] = set()
         for _ in range(2):
             entering = [config for config in entering if config[:2] not in seen]
@@ -482,6 +493,7 @@ class Execution:
             done += entering
             _add(out, result)
         self._rounds.pop()
+        self._repeats -= 1
         if test is not None:  # it ends a loop; where it cannot be false, another thread makes it so
             done = [each for config in done for each in self._split(test, scope, [config])[1] or [config]]
         ended = _distinct([*skipping, *done])
@@ -570,6 +582,7 @@ class Execution:
                 body,
                 activations=activations,
                 aliases=scope.aliases,
+                alike=self.alike,
                 ways=scope.ways,
             )
             inner.returns(node, scope)
@@ -607,7 +620,7 @@ class Execution:
         if before is None:
             return config
         stack = (*call.stack[:-1], frame)
-        if before.stack[: len(stack)] == stack:
+        if before.stack[: len(stack)] == stack and not self._is_doubled(before.stack[len(stack) :]):
             return config  # the same line again is the next round of a loop, over other objects
         if not (self._is_refused(config, call) or self._gives_back(config, call)):
             return config
@@ -616,6 +629,13 @@ class Execution:
         if moved is None:
             return config
         return Config(moved[0], config.facts, (*config.trace, event._replace(effect=moved[1])))
+
+    def _is_doubled(self, called: tuple[Frame, ...]) -> bool:
+        """Whether the next round of a loop may be about the same object: it stands in the table under several keys."""
+        if self.alike and not self._repeats:
+            return True  # a loop over attributes that may be one object
+        receiver = called[0].receiver if called else ()
+        return len(receiver) == 1 and receiver[0][-1] == ELEMENT and b.last_name(receiver[0]) in self.doubled
 
     def _is_refused(self, config: Config, call: _Scope) -> bool:
         """Whether a call can only raise."""
@@ -690,6 +710,8 @@ class Execution:
                 return self._ask((kind, ()), configs, learn=True)
             case ("compare", op, read, identity):
                 places = scope.rebase_read(read)
+                if self.alike and op in ("is", "==") and len(read) == 2 and len(places) == 1:
+                    return configs, []
                 for place in reversed(places) if op == "in" else places:  # the container stands behind the key
                     named = [i for i, part in enumerate(place) if i and part in self.memory]
                     if named:

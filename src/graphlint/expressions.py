@@ -8,7 +8,7 @@ from graphlint import behavior as b
 from graphlint import flow
 from graphlint.calls import Calling
 from graphlint.flow import Expr
-from graphlint.frame import last_word
+from graphlint.frame import is_made_in, last_word
 from graphlint.lookups import unrolled
 from graphlint.rebasing import all_of
 from graphlint.source import Span
@@ -138,8 +138,9 @@ class Expressions(Calling):
                 self.value(expr.key)
             values.append(self.value(expr.element))
 
-        if iterable.items is not None and len(iterable.items) <= unrolled(iterable) and self.emitting:
-            bodies = tuple(self.nodes(partial(once, item)) for item in iterable.items)
+        items = self.listed(iterable, expr.span)
+        if items is not None and len(items) <= unrolled(iterable) and self.emitting:
+            bodies = tuple(self.nodes(partial(once, item)) for item in items)
             self.env = saved
             if any(body != b.NOTHING for body in bodies):
                 self.emit(b.Each(bodies, b.NOTHING, expr.span))
@@ -154,9 +155,10 @@ class Expressions(Calling):
         element = union(values)
         self.many.update(place[0] for place in all_of(element) if len(place) == 1 and place[0][0] == "@")
         kind = "iterator" if expr.kind == "generator" else expr.kind
-        result = Value(
-            ((f"@{expr.span.start}",),), (Type(kind, element.types),), each=element, tags=element.tags & {"captured"}
-        )
+        tags = element.tags & {"captured"}
+        if expr.key is not None and self.is_object(element) and not is_made_in(element.places[0], expr.span):
+            tags |= {"doubled"}
+        result = Value(((f"@{expr.span.start}",),), (Type(kind, element.types),), each=element, tags=tags)
         return self.made_of(values, result)
 
     def test(self, expr: Expr) -> Test:

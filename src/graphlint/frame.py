@@ -88,6 +88,10 @@ class Frame(ABC):
         self.many: set[str] = set()
         self.passed_in: list[tuple[Slot, Place, Place]] = []
         """Attribute that was given an object, the way through that object to what it was made with, and what that is."""
+        self.initial: list[tuple[Slot, tuple[Place, ...]]] = []
+        """Attributes of the object, and what the constructor gives them."""
+        self.entered: dict[Slot, dict[Place, str]] = {}
+        """Tables, what was put into them, and the key under which it was put there first, where that is written out."""
         self.loops: list[Span] = []
         self.deferred: dict[str, list[tuple[Node, Span]]] = {}
         """By root of an exit stack's place, what it does at its end: nodes, and the spans that registered them."""
@@ -265,6 +269,8 @@ class Frame(ABC):
                 tags |= {"graph"}
             if root[0] == "$":
                 self.all.filled.setdefault((self.entry.name, root[1:]), set()).update(value.types)
+        if self.emitting and slot is not None and self._is_doubled(how, slot, value, key):
+            self.all.doubled.add(slot)
         if self.emitting and slot is not None and how in ("write", "add"):
             notes = self.all.note(slot)
             notes.tags |= tags & HELD
@@ -279,11 +285,11 @@ class Frame(ABC):
             self.keep(slot, value)
             self.hand_over(value, slot)
             if how == "write" and len(places) == 1 and places[0][0] == self.me:
+                if self.entry.facts.name == "__init__" and len(places[0]) == 2:
+                    self.initial.append((slot, value.places))
                 self.passed_in += [(slot, way, place) for way, place in given_to(value, self.all.is_set_once)]
                 if (way := self._way_to(slot[0], value)) is not None:
                     self.passed_in.append(((slot[0], way[0]), way[1:], places[0]))
-                elif self.entry.facts.name == "__init__" and _is_attribute(value.places, self.me):
-                    self.passed_in.append((slot, (), value.places[0]))  # two names for one object
         if self.emitting and how in ("write", "drop") and self.outlived(places, span):
             tags |= {"saved"}
         if self.emitting and how == "clear" and slot is not None and self.copies:
@@ -295,6 +301,22 @@ class Frame(ABC):
         if self.emitting and (how in ("drop", "clear") or (how == "write" and tags & {"none", "empty"} and not first)):
             self.destroyed(held, places, span)
         self.emit(b.Touches(how, places, slot, span, tags, all_of(value), names, value.fresh, key))
+
+    def _is_doubled(self, how: str, slot: Slot, value: Value, key: Value | None) -> bool:
+        """Whether a table is given one object under several keys: in a loop over the names, one after the other, in a display."""
+        if how == "write" and "doubled" in value.tags:
+            return True
+        if how != "add" or key is None or not self.is_object(value):
+            return False
+        if key.literal is not None:
+            return self.entered.setdefault(slot, {}).setdefault(value.places[0], key.literal) != key.literal
+        outside = bool(self.loops) and not is_made_in(value.places[0], self.loops[-1])
+        return outside and any(ELEMENT in each for each in key.places)
+
+    def is_object(self, value: Value) -> bool:
+        """Whether a value is one object of a class of the project."""
+        one = len(value.places) == 1 and ELEMENT not in value.places[0]
+        return one and any(t.name in self.project.classes for t in value.types)
 
     def _way_to(self, owner: str, value: Value) -> Place | None:
         """The way through lasting attributes of the object by which a value was reached: `self.runner = self.worker.runner`."""
@@ -626,6 +648,7 @@ def last_word(expr: Expr) -> str:
     return expr.name if isinstance(expr, flow.Attr) else expr.id if isinstance(expr, flow.Name) else ""
 
 
-def _is_attribute(places: tuple[Place, ...], me: str | None) -> bool:
-    """Whether these are one attribute of an object."""
-    return len(places) == 1 and len(places[0]) == 2 and places[0][0] == me
+def is_made_in(place: Place, span: Span) -> bool:
+    """Whether a place stands for what an expression in a part of the function makes."""
+    offset = place[0][1:].partition(".")[0] if place[0][0] == "@" else ""
+    return offset.isdigit() and span.start <= int(offset) < span.end

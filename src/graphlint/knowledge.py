@@ -114,6 +114,10 @@ class Knowledge(ABC):
         """By class, the same for what runs when an object of it goes."""
         self.ways: dict[str, dict[Place, set[Place]]] = {}
         """By class, ways through attributes of an object, and the attributes whose object they lead to."""
+        self.alike: dict[str, dict[str, set[str]]] = {}
+        """By class, attributes of an object, and the attributes whose object they may be."""
+        self.doubled: set[Slot] = set()
+        """Tables in which one object stands under several keys."""
         self.closures: dict[str, Around] = {}
         """By nested function, the evaluation of the function that it was last seen in."""
         self.started: dict[str, dict[str, Value]] = {}
@@ -437,6 +441,15 @@ class Knowledge(ABC):
                     if self.is_set_once(each, target[0]):
                         found[way] = target
         return found
+
+    def alike_of(self, class_name: str) -> dict[str, str]:
+        """Attributes of a class's instances that may be the object which one other attribute is."""
+        found: dict[str, str] = {}
+        for each in self.project.mro(class_name):
+            for name, targets in self.alike.get(each, {}).items():
+                if len(targets) == 1:
+                    found[name] = min(targets)
+        return {name: target for name, target in found.items() if target not in found}
 
     def is_set_once(self, class_name: str, name: str) -> bool:
         """Whether one assignment alone gives an attribute of an instance something."""

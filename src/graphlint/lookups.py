@@ -205,6 +205,13 @@ class Lookups(Frame):
             return value
         return value._replace(items=tuple(self.attribute(base, each, span) for each in listed))
 
+    def listed(self, value: Value, span: Span) -> tuple[Value, ...] | None:
+        """The items of a value, where it is known how many it has: of a display, and the fields of a NamedTuple."""
+        entry = self.project.classes.get(value.types[0].name) if value.items is None and len(value.types) == 1 else None
+        if entry is None or not any(flow.last_name(each) == "NamedTuple" for each in entry.facts.bases):
+            return value.items
+        return tuple(self.attribute(value, name, span) for name in self.all.record_fields(value.types[0].name))
+
     def _set_later(self, class_name: str, name: str) -> bool:
         """Whether an attribute is not there yet when the object is made."""
         if self.project.method(class_name, name) is not None:
@@ -308,6 +315,9 @@ class Lookups(Frame):
         if kind == "tuple" and types:
             types = tuple(value.types[0] if value.types else UNKNOWN for value in values)
         tags = {"empty"} if not items else {tag for value in values for tag in value.tags if tag == "captured"}
+        objects = [value.places for value in values if self.is_object(value)] if kind != "set" else []
+        if len(set(objects)) < len(objects):
+            tags |= {"doubled"}
         ordered = kind in ("tuple", "list") and not starred and len(items) <= 2 * LONGEST_UNROLLED
         result = Value(
             ((f"@{span.start}",),),

@@ -404,6 +404,7 @@ class Analysis:
         for each in everything.values():
             self._note_given(each)
             each.paths = self._paths(each) if self.behaviors.ways else {}
+            each.alike = self._alike(each) if self.behaviors.alike else {}
         found: set[str] = set()
         for key, each in everything.items():
             if each.acts or any(map(self._is_of_interest, each.touched)):
@@ -475,6 +476,14 @@ class Analysis:
             known = self.known["ways", owner] = self.behaviors.ways_of(owner)
         me = f"${behavior.receiver}"
         return {(me, *way): (me, *target) for way, target in known.items()}
+
+    def _alike(self, behavior: Behavior) -> dict[Place, Place]:
+        """Attributes of the object of a method that may be the object which another attribute is."""
+        owner = self.project.functions[behavior.function].owner
+        if behavior.receiver is None or owner is None:
+            return {}
+        me = f"${behavior.receiver}"
+        return {(me, name): (me, target) for name, target in self.behaviors.alike_of(owner).items()}
 
     def _note_given(self, behavior: Behavior) -> None:
         """Note that a slot is given device memory which a caller allocates for it."""
@@ -590,6 +599,7 @@ class Analysis:
         effects: frozenset[Effect] | None = None,
         *,
         again: bool = False,
+        alike: bool = False,
         **facts: bool,
     ) -> Outcome | None:
         """Run a behavior; None (and a note) where its paths are too many.
@@ -600,6 +610,7 @@ class Analysis:
             monitor: is told of the events.
             effects: those that the monitor listens to; None: all.
             again: whether a release that does harm because it is the second one counts as one, if it ends nothing.
+            alike: attributes that may be one object are one.
             facts: what is known before, about the run itself: `capturing`, `device`.
         """
         select, remembered = self.effectful.get, self.remembered
@@ -613,6 +624,8 @@ class Analysis:
             memory=self.memory,
             whole=self.behaviors.built if again else None,
             counted=self._counted if again else frozenset(),
+            doubled=frozenset(name for _, name in self.behaviors.doubled) if again else frozenset(),
+            alike=alike,
             captured=self._captured_functions,
         )
         if facts.get("capturing"):

@@ -27,6 +27,7 @@ from graphlint.engines import Repetition, has_others, releasing_frame, repeated
 from graphlint.execution import Config, Event, Frame, visit
 from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
 from graphlint.identity import is_one_object, unknown_between, unknown_within, yields_between
+from graphlint.likeness import alike_text, goes_over_twice, has_doubled, is_doubled, is_unasked, may_be_alike
 from graphlint.platforms import is_on_one_platform
 from graphlint.readers import (
     RELEASES,
@@ -81,15 +82,18 @@ def suspects(analysis: Analysis, rule: Rule) -> Iterator[Suspect]:
     found: dict[tuple[str, Span], list[tuple[Suspect, list[tuple[str, Span]]]]] = {}
     for root in analysis.roots():
         effects = {effect.value for effect in analysis.kinds[root.key]}
-        if not _reachable(automaton, effects) or analysis.is_wrapper(root):
+        if not _reachable(automaton, effects) or (analysis.is_wrapper(root) and not has_doubled(analysis, root)):
             continue
         sites = analysis.sites(root)
+        twice = automaton.subject == "graphs" and may_be_alike(analysis, root, sites)
+        worlds = (False, True) if twice else (False,)
         for subject in _subjects(analysis, automaton, root, sites):
             if root.key in cut:
                 break  # what made its paths too many for one subject does so for all
-            for trace in _hazards(analysis, rule, root, subject, cut):
-                suspect, below = _suspect(analysis, rule, root, subject, trace, runs)
-                found.setdefault((suspect.path, suspect.at), []).append((suspect, below))
+            for alike in worlds:
+                for trace in _hazards(analysis, rule, root, subject, cut, alike=alike):
+                    suspect, below = _suspect(analysis, rule, root, subject, trace, runs, alike=alike)
+                    found.setdefault((suspect.path, suspect.at), []).append((suspect, below))
     for place in sorted(found):
         # what a callee is reported for is not reported again where it is called
         own = [suspect for suspect, below in found[place] if found.keys().isdisjoint(below)]
@@ -372,16 +376,17 @@ def _fields_of(analysis: Analysis, holder: str, owned: str) -> set[str]:
 
 
 def _hazards(
-    analysis: Analysis, rule: Rule, root: Behavior, subject: Subject, cut: set[str]
+    analysis: Analysis, rule: Rule, root: Behavior, subject: Subject, cut: set[str], *, alike: bool
 ) -> Iterator[tuple[Event, ...]]:
     """Shortest paths to the hazard, one for each way of leaving and for each place that would be reported.
 
-    A root with too many paths is put into `cut`.
+    A root with too many paths is put into `cut`. `alike`: attributes that may be one object are one.
     """
     automaton = rule.automaton
     assert automaton is not None
     hears = _ears(automaton, subject)
-    if not _possible(automaton, hears, analysis.sites(root)):
+    same = alike or (automaton.subject == "graphs" and is_doubled(analysis, subject.place))
+    if not (same or _possible(automaton, hears, analysis.sites(root))):
         return
 
     elsewhere = _items_of_others(analysis, root, subject) if automaton.subject == "memory" else frozenset()
@@ -406,7 +411,8 @@ def _hazards(
             where = " ".join(f"{frame.function}@{frame.span.start}" for frame in event.stack)
         return (f"{after} {where}" if where else after), moved
 
-    outcome = analysis.run(root, automaton.start, monitor, automaton.effects, again=automaton.subject == "graphs")
+    again = automaton.subject == "graphs"
+    outcome = analysis.run(root, automaton.start, monitor, automaton.effects, again=again, alike=alike)
     if outcome is None:
         cut.add(root.key)
         return
@@ -425,6 +431,8 @@ def _hazards(
     seen: set[tuple[tuple[Frame, ...], ...]] = set()
     for trace in found:
         if automaton.subject in ("graphs", "pool") and not _is_about_one(analysis, root, subject, trace):
+            continue
+        if alike and not is_unasked(analysis, root, trace):
             continue
         key = tuple(event.stack for event in trace)
         if automaton.subject == "memory":
@@ -457,6 +465,8 @@ def _is_about_one(analysis: Analysis, root: Behavior, subject: Subject, trace: t
     first = next((event for event in reversed(trace[:-1]) if event.effect is last.effect), trace[0])
     if first.stack == last.stack:
         return False  # the same line again is the next round of a loop, over other objects
+    if first.stack[: len(last.stack)] == last.stack and not goes_over_twice(analysis, last.stack[-1]):
+        return False
     place = subject.place[:-1] if subject.place[-1:] == (_POOL,) else subject.place
     return is_one_object(analysis, root, place, first, last) and not yields_between(analysis, first, last)
 
@@ -653,6 +663,8 @@ def _suspect(
     subject: Subject,
     trace: tuple[Event, ...],
     runs: _Repetitions,
+    *,
+    alike: bool,
 ) -> tuple[Suspect, list[tuple[str, Span]]]:
     """A path as a suspect, and the places further in that its reported event goes through."""
     depth = common_depth(trace)
@@ -673,6 +685,7 @@ def _suspect(
         "release": subject.release or (entry.released_by or "" if entry is not None else ""),
         "defined": _definition(analysis, subject.release),
         "sharers": _sharers(analysis, subject, trace),
+        "alike": _alike(analysis, trace, assumed=alike),
         "function": function.facts.name,
         "loop": runs.loop(frame.function),
         "dominates": "yes" if dominated else "",
@@ -691,6 +704,15 @@ def _suspect(
     suspect = Suspect(rule.name, path, function.facts.span, frame.span, steps, values, severity, precision)
     functions = analysis.project.functions
     return suspect, [(functions[f.function].module.source.path, f.span) for f in event.stack[depth + 1 :]]
+
+
+def _alike(analysis: Analysis, trace: Sequence[Event], *, assumed: bool) -> str:
+    """What of several names a path takes for one object, as text; empty where it is one under one name."""
+    if assumed:
+        return alike_text(analysis, trace)
+    first, last = trace[0].stack, trace[-1].stack
+    again = len(trace) > 1 and first[: len(last)] == last
+    return "one object stands in the table under several keys" if again else ""
 
 
 def _definition(analysis: Analysis, name: str) -> str:

@@ -1,0 +1,141 @@
+"""Second releases of one object that has two names: two attributes of its owner, two keys of a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphlint import check, registry
+from graphlint.config import Settings
+
+RUNNER = """
+from typing import NamedTuple
+
+import torch
+
+
+class Runner:
+    def __init__(self, net):
+        self.net = net
+        self.graphs = {}
+
+    def record(self, n):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.net(n)
+        self.graphs[n] = graph
+
+    def free(self):
+        assert self.graphs is not None
+        for graph in self.graphs.values():
+            graph.reset()
+        self.graphs = None
+
+"""
+PAIR = """
+class Pair:
+    def __init__(self, main: Runner, side: Runner | None = None):
+        self.main = main
+        {given}
+
+    def close(self):
+        {close}
+"""
+OR = "self.side = side or main"
+CHOICE = "self.side = main if side is None else side"
+BRANCH = "if side is None: self.side = self.main\n        else: self.side = side"
+SAME = "self.side = main"
+OTHER = "self.side = Runner(main.net)"
+BOTH = "self.main.free()\n        self.side.free()"
+UNLESS = "self.main.free()\n        if self.side is not self.main: self.side.free()"
+FLAG = "self.own = side is not None\n        self.side = side or main"
+FLAGGED = "self.main.free()\n        if self.own: self.side.free()"
+SET = "for each in {self.main, self.side}: each.free()"
+LISTED = "for each in (self.main, self.side): each.free()"
+SIDE = "self.side.free()"
+
+PAIRS = {
+    "or": (OR, BOTH, 1),
+    "a choice": (CHOICE, BOTH, 1),
+    "a branch": (BRANCH, BOTH, 1),
+    "one object": (SAME, BOTH, 1),
+    "a loop over both": (OR, LISTED, 1),
+    "two objects": (OTHER, BOTH, 0),
+    "unless they are one": (OR, UNLESS, 0),
+    "a flag says whose it is": (FLAG, FLAGGED, 0),
+    "a set of both": (OR, SET, 0),
+    "one of them": (OR, SIDE, 0),
+}
+
+TABLE = """
+class Table:
+    def __init__(self):
+        self.runners: dict[str, Runner] = {{}}
+
+    def enter(self, net, *names: str):
+        {enter}
+
+    def close(self):
+        {close}
+"""
+LOOP = "runner = Runner(net)\n        for name in names: self.runners[name] = runner"
+OWN = "for name in names: self.runners[name] = Runner(net)"
+TWO = 'runner = Runner(net)\n        self.runners["a"] = runner\n        self.runners["b"] = runner'
+DISPLAY = 'runner = Runner(net)\n        self.runners = {"a": runner, "b": runner}'
+DISPLAY_OF_TWO = 'self.runners = {"a": Runner(net), "b": Runner(net)}'
+EACH = "for runner in self.runners.values(): runner.free()"
+ONCE = "for runner in set(self.runners.values()): runner.free()"
+SEEN = (
+    "seen = []\n        for runner in self.runners.values():\n"
+    "            if runner in seen: continue\n            runner.free(); seen.append(runner)"
+)
+
+TABLES = {
+    "in a loop": (LOOP, EACH, 1),
+    "one by one": (TWO, EACH, 1),
+    "in a display": (DISPLAY, EACH, 1),
+    "each its own": (OWN, EACH, 0),
+    "a display of two": (DISPLAY_OF_TWO, EACH, 0),
+    "the set of them": (LOOP, ONCE, 0),
+    "what was there is left out": (LOOP, SEEN, 0),
+}
+
+
+def found(path: Path, text: str) -> int:
+    """How many findings a program has; none of them has a fix."""
+    (path / "m.py").write_text(text)
+    report = check.check([str(path)], Settings(), registry.select(("duplicate-release",)))
+    assert not any("alike" in each.values and each.fix for each in report.findings)
+    return len(report.findings)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_two_attributes_that_may_be_one_object(tmp_path: Path, name: str) -> None:
+    given, close, expected = PAIRS[name]
+    assert found(tmp_path, RUNNER + PAIR.format(given=given, close=close)) == expected
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_that_has_one_object_twice(tmp_path: Path, name: str) -> None:
+    enter, close, expected = TABLES[name]
+    assert found(tmp_path, RUNNER + TABLE.format(enter=enter, close=close)) == expected
+
+
+def test_the_fields_of_a_named_tuple_are_released_one_by_one(tmp_path: Path) -> None:
+    text = """
+class Parts(NamedTuple):
+    main: Runner
+    side: Runner
+
+
+class Pair:
+    def __init__(self, net):
+        self.parts = Parts(Runner(net), Runner(net))
+
+    def close(self):
+        for part in self.parts:
+            part.free()
+"""
+    assert found(tmp_path, RUNNER + text) == 0
+    assert found(tmp_path, RUNNER + text + "        self.parts.side.free()\n") == 1
