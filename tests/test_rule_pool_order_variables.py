@@ -314,3 +314,62 @@ def test_a_list_of_what_each_round_records_holds_outputs(
     gap = "\n            "
     text = TRIALS.replace("TAKE", take.replace("; ", gap)).replace("KEEP", keep.replace("; ", gap)).replace("END", end)
     assert len(found(tmp_path, text)) == expected
+
+
+TAPPED = """
+import torch
+
+
+class Taps:
+    def __init__(self):
+        self.taps: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def attach(self, n, values, places):
+        self.taps[n] = (values, places)
+
+    def detach(self):
+        self.taps.clear()
+
+
+class Steps:
+    def __init__(self, net):
+        self.net = net
+        self.graphs = {}
+
+    def record(self, x):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            values, places = self.net(x).topk(4)
+        self.graphs[x.shape[0]] = graph
+        return values, places
+
+    def drop(self):
+        for graph in self.graphs.values():
+            graph.reset()
+        self.graphs.clear()
+
+
+class Worker:
+    def __init__(self, net):
+        self.steps = Steps(net)
+        self.taps = Taps()
+
+    def wake(self, x):
+        HAND
+
+    def sleep(self):
+        self.steps.drop()
+        FIRST
+        THEN
+"""
+
+
+@pytest.mark.parametrize(
+    "hand",
+    ["self.taps.attach(4, *self.steps.record(x))", "v, p = self.steps.record(x)\n        self.taps.attach(4, v, p)"],
+)
+def test_another_object_was_handed_what_the_graphs_of_a_third_gave(tmp_path: Path, hand: str) -> None:
+    text = TAPPED.replace("HAND", hand)
+    erase, detach = "torch.cuda.empty_cache()", "self.taps.detach()"
+    assert found(tmp_path, text.replace("FIRST", erase).replace("THEN", detach)) == [erase]
+    assert found(tmp_path, text.replace("FIRST", detach).replace("THEN", erase)) == []

@@ -237,3 +237,115 @@ def test_an_engine_that_is_made_once(tmp_path: Path) -> None:
         .replace("WORKERS[name] = Worker(net, x)", "return Worker(net, x)")
     )
     assert reported(tmp_path, text) == []
+
+
+JOINED = """
+import torch
+
+
+class Spaces:
+    def __init__(self):
+        self.held = {}
+
+    def get(self, n):
+        if n not in self.held:
+            self.held[n] = torch.empty(n, device="cuda")
+        return self.held[n]
+
+
+_spaces = None
+
+
+def start():
+    global _spaces
+    START
+
+
+class Runner:
+    def __init__(self, net):
+        start()
+        self.graphs = {}
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            net(_spaces.get(4))
+        self.graphs[4] = graph
+
+
+class Server:
+    def __init__(self, net):
+        self.target = Runner(net)
+        self.draft = None
+
+    def add(self, net):
+        ADD
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "add", "is_reported"),
+    [
+        ("_spaces = Spaces()", "self.draft = Runner(net)", True),
+        ("_spaces = _spaces or Spaces()", "self.draft = Runner(net)", False),
+        ("if _spaces is None:\n        _spaces = Spaces()", "self.draft = Runner(net)", False),
+        ("_spaces = Spaces()", "self.target = Runner(net)", False),
+        ("_spaces = Spaces()", "self.draft = net", False),
+    ],
+)
+def test_one_more_is_made_beside_the_first(tmp_path: Path, start: str, add: str, is_reported: bool) -> None:
+    text = JOINED.replace("START", start).replace("ADD", add)
+    assert reported(tmp_path, text) == (["start()"] if is_reported else [])
+
+
+SHRUNK = """
+import torch
+
+PARTS = {}
+
+
+def part(n):
+    if n not in PARTS:
+        PARTS[n] = torch.empty(n, device="cuda")
+    return PARTS[n]
+
+
+class Replica:
+    def __init__(self, net):
+        self.graphs = {}
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            net(part(4))
+        self.graphs[4] = graph
+
+    def retire(self):
+        for graph in self.graphs.values():
+            graph.reset()
+        self.graphs.clear()
+
+
+class Fleet:
+    def __init__(self):
+        self.replicas: list[Replica] = []
+
+    def grow(self, net):
+        self.replicas.append(Replica(net))
+
+    def shrink(self, count):
+        for replica in self.replicas[FROM]:
+            replica.retire()
+        del self.replicas[FROM]
+        FREE
+"""
+
+
+@pytest.mark.parametrize(
+    ("begin", "free", "is_reported"),
+    [
+        ("count:", "PARTS.clear()", True),
+        (":", "PARTS.clear()", False),
+        ("count:", "if not self.replicas:\n            PARTS.clear()", False),
+        ("count:", "print(PARTS)", False),
+    ],
+)
+def test_some_of_them_end(tmp_path: Path, begin: str, free: str, is_reported: bool) -> None:
+    text = SHRUNK.replace("FROM", begin).replace("FREE", free)
+    assert reported(tmp_path, text) == ([free] if is_reported else [])

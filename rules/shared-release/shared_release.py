@@ -23,7 +23,7 @@ from graphlint.cohabitants import beside, told_apart
 from graphlint.descents import NotPartedError, descent, described
 from graphlint.edits import Applicability, Fix
 from graphlint.effects import Effect
-from graphlint.engines import Repetition, releasing_frame, repeated
+from graphlint.engines import Repetition, joining, releasing_frame, repeated
 from graphlint.execution import Event, Frame, atoms, visit
 from graphlint.findings import Precision, Severity, Step, Suspect
 from graphlint.project import FunctionEntry
@@ -194,7 +194,7 @@ def _with_item(analysis: Analysis) -> Iterator[Suspect]:
                 tables = [place for place in taken if any(each[: len(place)] == place for each in death.places)]
                 if any(at[: len(table)] == table for f in site.event.stack for at in f.receiver for table in tables):
                     continue  # the one that ends does so itself
-                if not tables or _asks_who_is_left(site, tables) or _all_end(sites, root, tables):
+                if not tables or _asks_who_is_left(site, tables) or _all_end(analysis, sites, root, tables):
                     continue
                 if any(
                     slot in reads(analysis, owner) and not keeps_items(analysis, owner, slot)
@@ -209,11 +209,20 @@ def _with_item(analysis: Analysis) -> Iterator[Suspect]:
 
 def _made_anew(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]]) -> Iterator[Suspect]:
     """Memory of a class or the process that each new object replaces: what the older ones' graphs read has no owner then."""
-    for name, repetitions in runs.items():
-        root = analysis.effectful.get(name)
-        owner = analysis.project.functions[name].owner
-        if not name.endswith(".__init__") or root is None or owner is None or "graph" not in analysis.owns(owner):
+    for owner in analysis.project.classes:
+        name = analysis.project.method(owner, "__init__")
+        root = analysis.effectful.get(name) if name is not None else None
+        if (
+            root is None
+            or analysis.project.functions[root.function].owner != owner
+            or "graph" not in analysis.owns(owner)
+        ):
             continue
+        repetition = next(iter(runs.get(root.function, ())), None)
+        other = joining(analysis, owner) if repetition is None else None
+        if repetition is None and other is None:
+            continue
+        more = _told(analysis, *other, "one more is made here") if other is not None else None
         read = reads(analysis, owner)
         writes: dict[b.Slot, list[Event]] = {}
 
@@ -228,9 +237,8 @@ def _made_anew(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]]) -
                 continue  # it is put back as it was, or the objects themselves hold on to it
             if analysis.holds(slot) & {"memory", "tensor"} and not any(_asked_about(event)):
                 site = Site(Effect.WS_REPLACE, event.places, event)
-                yield _suspect(
-                    analysis, root, site, (), repetitions[0], holder=_scope(analysis, root, site), whole=_ANEW
-                )
+                holder = _scope(analysis, root, site)
+                yield _suspect(analysis, root, site, (), repetition, holder=holder, whole=_ANEW, more=more)
 
 
 def _is_new(event: Event) -> bool:
@@ -238,6 +246,8 @@ def _is_new(event: Event) -> bool:
     node = event.node
     if not isinstance(node, b.Touches) or not all(place[0].startswith(_SHARED) for place in event.places):
         return False
+    if not set(event.places).isdisjoint(event.value_places):
+        return False  # it may be what was there
     made = any(len(place) == 1 and place[0].startswith("@") for place in event.value_places)
     return made or bool(node.tags & {"empty", "new", "tensor"})
 
@@ -259,11 +269,14 @@ def _is_of_no_item(root: b.Behavior, site: Site) -> bool:
     )
 
 
-def _all_end(sites: Sequence[Site], root: b.Behavior, tables: Sequence[Place]) -> bool:
+def _all_end(analysis: Analysis, sites: Sequence[Site], root: b.Behavior, tables: Sequence[Place]) -> bool:
     """Whether the function ends the graphs of all that are left in a table, too."""
+    body = analysis.project.functions[root.function].lowered.flow
+    loops = [each for each in flow.statements(body) if isinstance(each, flow.Star) and each.iterable is not None]
+    whole = {each.span for each in loops if each.iterable is not None and not flow.is_slice(each.iterable)}
     return any(
         site.effect is Effect.GRAPH_DEATH
-        and any(loop.function == root.function for loop in site.event.loops)
+        and any(loop.function == root.function and loop.span in whole for loop in site.event.loops)
         and any(place[: len(table)] == table for place in site.places for table in tables)
         for site in sites
     )

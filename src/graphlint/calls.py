@@ -757,7 +757,7 @@ class Calling(Awaiting):
                 if "stream" in value.tags:
                     self.all.streams.add((bound.function, param))
                 if "captured" in value.tags:
-                    self.all.captures_given.setdefault((bound.function, param), set()).add(self.owner)
+                    self.all.captures_given.setdefault((bound.function, param), set()).update(self.capturers(value))
                 if items := self.all.filled.get((bound.function, param)):
                     self._fill(value, items)
                 if self.holding and built is not None:

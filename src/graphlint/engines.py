@@ -14,7 +14,8 @@ from graphlint import flow
 from graphlint.behavior import Behavior
 from graphlint.effects import Effect
 from graphlint.execution import Event, Frame
-from graphlint.summaries import Analysis
+from graphlint.source import Span
+from graphlint.summaries import Analysis, binds
 from graphlint.values import ELEMENT, Place
 
 _GIVES_UP = frozenset(
@@ -84,6 +85,37 @@ def has_others(analysis: Analysis, class_name: str, depth: int = 0) -> bool:
     if any(span.contains(call.span) for span in loops):
         return True
     return entry.owner is not None and depth < _MOST_OWNERS and has_others(analysis, entry.owner, depth + 1)
+
+
+def joining(analysis: Analysis, class_name: str) -> tuple[str, Span] | None:
+    """Where a method makes an object of a class although another attribute of its own object may hold one already.
+
+    Returns:
+        The method, and the call.
+    """
+    short = class_name.rpartition(".")[2]
+    for entry in analysis.behaviors.functions_with(short):
+        if entry.owner is None or entry.facts.name == "__init__":
+            continue
+        for bind in binds(entry.lowered.flow):
+            match bind:
+                case flow.Bind(target=flow.Attr(name=name), value=flow.Call() as call) if flow.last_name(
+                    call.callee
+                ) == short and _has_another(analysis, entry.owner, class_name, name):
+                    return entry.name, call.span
+    return None
+
+
+def _has_another(analysis: Analysis, holder: str, class_name: str, name: str) -> bool:
+    """Whether the constructor of a class gives an attribute, other than the one of this name, an object of another class."""
+    short = class_name.rpartition(".")[2]
+    for each in analysis.project.mro(holder):
+        if each in analysis.project.classes:
+            for attribute, bound in analysis.behaviors.field_bindings(each).items():
+                for entry, value, how in bound if attribute != name else ():
+                    if how == "set" and entry.facts.name == "__init__" and flow.last_name(value) == short:
+                        return isinstance(value, flow.Call)
+    return False
 
 
 def _collected(root: Behavior) -> set[str]:

@@ -384,6 +384,11 @@ def _stack_call(item: Flow, stack: str) -> Call | None:
     return None
 
 
+def is_slice(expr: Expr) -> bool:
+    """Whether an expression is some of the items of a sequence, in their order: `items[2:]`, and not `items[:]`."""
+    return isinstance(expr, Item) and isinstance(expr.key, Op) and expr.key.op == "Slice" and bool(expr.key.operands)
+
+
 def dotted_text(expr: Expr) -> str:
     """A name or a chain of attributes as it is written; empty for anything else."""
     match expr:

@@ -275,8 +275,7 @@ class Frame(ABC):
             notes = self.all.note(slot)
             notes.tags |= tags & HELD
             if "captured" in tags:
-                made = [self.captured_by[place[0]] for place in value.places if place[0] in self.captured_by]
-                notes.capturers.update(*made or [{self.owner}])
+                notes.capturers |= self.capturers(value)
             if value.fresh:
                 notes.tags.add("fresh")
                 if any(t.name == TENSOR for t in flat(value.types)):
@@ -367,6 +366,11 @@ class Frame(ABC):
         for name in dict.fromkeys(made):
             if name in self.env:
                 self.hold(name, self.capturing, span)
+
+    def capturers(self, value: Value) -> set[str]:
+        """The classes or modules that captured what a value is: those of the function that gave it, else the own one."""
+        made = [self.captured_by[place[0]] for place in value.places if place[0] in self.captured_by]
+        return set[str]().union(*made) if made else {self.owner}
 
     def graphs_of(self, value: Value) -> tuple[Place, ...]:
         """The graphs that what is in a value belongs to: those beside it there, or where a local variable is known to hold it."""
