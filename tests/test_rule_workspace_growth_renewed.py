@@ -334,3 +334,94 @@ class Model:
 )
 def test_a_region_of_a_tensor_is_written_in_place(region: str, wide: str, count: int) -> None:
     assert len(reported(REGION.replace("REGION", region).replace("WIDE", wide))) == count
+
+
+OPTIONAL = """import torch
+
+
+class Net:
+    def __init__(self, layers, width):
+        self.layers = layers
+        self.width = width
+        self.angles = None
+
+    def _angles_for(self, n: int) -> torch.Tensor:
+        if self.angles is None or self.angles.shape[0] < n:
+            self.angles = torch.zeros(n, self.width, device="cuda")
+        return self.angles[:n].contiguous()
+
+    def forward(self, x, angles: torch.Tensor | None = None):
+        if angles is None:
+            angles = self._angles_for(x.shape[0])
+        return self.layers(x, angles)
+
+    def step(self, x, angles: torch.Tensor | None = None):
+        return self.forward(x, angles=angles)
+
+
+class Steps:
+    def __init__(self, net: Net):
+        self.net = net
+        self.graphs = {}
+
+    def record(self, n):
+        x = torch.zeros(n, 8, device="cuda")
+        graph = torch.cuda.CUDAGraph()
+        angles = MADE
+        with torch.cuda.graph(graph):
+            out = self.net.step(x, GIVEN)
+        self.graphs[n] = (graph, x, angles, out)
+
+    def run(self, n):
+        self.graphs[n][0].replay()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "given", "count"),
+    [
+        ("self.net._angles_for(n)", "angles", 0),
+        ("torch.zeros(n, 8, device='cuda')", "angles=angles", 0),
+        ("None", "angles", 1),
+        ("self.maybe(n)", "angles", 1),
+        ("None", "None", 1),
+        ("torch.zeros(1)", "", 1),
+    ],
+)
+def test_a_capture_gives_what_would_be_made_otherwise(made: str, given: str, count: int) -> None:
+    maybe = "\n\n    def maybe(self, n):\n        return torch.zeros(n) if n > 4 else None\n"
+    text = OPTIONAL.replace("MADE", made).replace("x, GIVEN", f"x, {given}" if given else "x")
+    Path("m.py").write_text(text + maybe)
+    findings = check.check(["."], Settings(), registry.select((RULE,))).findings
+    assert len([each for each in findings if each.severity.value != "note"]) == count
+
+
+SHAPED = """import torch
+from torch import nn
+
+
+class Quantizer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("NAME", torch.tensor([1.0], device="cuda"))
+
+    def forward(self, x, found):
+        if self.NAME.TEST:
+            self.NAME.resize_(found.shape)
+        self.NAME.copy_(found)
+        return x * self.NAME
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "test", "severity"),
+    [
+        ("scale", "shape != found.shape", "note"),
+        ("scale", "numel() < found.numel()", "error"),
+        ("workspace", "shape != found.shape", "error"),
+    ],
+)
+def test_state_that_gets_another_shape_where_nothing_is_captured(name: str, test: str, severity: str) -> None:
+    Path("m.py").write_text(SHAPED.replace("NAME", name).replace("TEST", test))
+    (found,) = check.check(["."], Settings(), registry.select((RULE,))).findings
+    assert found.severity.value == severity

@@ -192,6 +192,9 @@ def _last_reset(analysis: Analysis, owner: str) -> Span | None:
 def _severity(growth: Growth, *, captures: bool) -> Severity | None:
     """A note where the files capture, and none of their captures is seen to come to the place or to read it.
 
+    Where they capture nothing, it is one for a tensor that is resized for another shape, not for more, and not scratch by its
+    name: state of a model, such as a scale that its first observation gives its shape.
+
     So it is where a function sets everything up anew, which whoever captures calls first; where the memory is made larger
     than it is asked for: what a floor holds, as a rule every call fits in; where only a capture replaces it; where it is
     given again with the very object that it was made from; where the call that makes it asks for no memory; and where the
@@ -200,6 +203,8 @@ def _severity(growth: Growth, *, captures: bool) -> Severity | None:
     Most of these are asked for by eager code alone, or with one size for the life of the process: of the notes that
     were opened in six engines, 3 of 24 could be reached. To tell them apart takes somebody who knows the engine.
     """
+    if growth.how == "resize" and not captures and not growth.is_outgrown and not _is_scratch(growth):
+        return Severity.NOTE
     if growth.is_captured or (growth.how == "resize" and not growth.by_name):
         return Severity.ERROR
     if growth.how == "resize":
@@ -214,6 +219,10 @@ def _severity(growth: Growth, *, captures: bool) -> Severity | None:
     return None
 
 
+def _is_scratch(growth: Growth) -> bool:
+    return growth.analysis.vocabulary.names.is_scratch(growth.place[-1])
+
+
 def _precision(analysis: Analysis, growth: Growth, *, captures: bool) -> Precision:
     """How sure it is that a graph reads the place.
 
@@ -226,7 +235,7 @@ def _precision(analysis: Analysis, growth: Growth, *, captures: bool) -> Precisi
     if growth.is_read and growth.is_too_small:
         return Precision.MEDIUM
     names = analysis.vocabulary.names
-    named = names.is_scratch(growth.place[-1])
+    named = _is_scratch(growth)
     entry = analysis.project.functions[growth.root.function]
     about = (entry.module.name.rpartition(".")[2], entry.facts.name, growth.place[-1])
     if any(map(names.is_uncaptured, about)):

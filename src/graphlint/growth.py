@@ -17,6 +17,7 @@ from graphlint.behavior import Behavior
 from graphlint.combinations import Combinations
 from graphlint.effects import Effect
 from graphlint.execution import Event, Refusal, visit
+from graphlint.inside import read_inside, run_inside
 from graphlint.keeping import Runs, Store, read_by, related
 from graphlint.renewals import renews_graphs
 from graphlint.source import Span
@@ -66,13 +67,12 @@ class Growth:
     @property
     def is_captured(self) -> bool:
         """Whether the project captures code that comes to it."""
-        return any(key.partition("|")[0] == self.root.function for key in self.analysis.captured)
+        return self.root.function in run_inside(self.analysis)
 
     @cached_property
     def is_read(self) -> bool:
         """Whether captured code reads the place, whoever it is that grows it."""
-        slot = self.event.node.slot
-        return any(slot in slots for slots in self.analysis.captured_reads.values())
+        return self.event.node.slot in read_inside(self.analysis)
 
     @cached_property
     def knows_captures(self) -> bool:
@@ -105,6 +105,11 @@ class Growth:
         """Whether it is replaced for being too small, as a comparison says that decides about it, and no assertion."""
         sized = self.how == "resize" or self.by_helper
         return sized or any(t[1] in _SIZES for guard in self._deciding for t in self._compared(guard))
+
+    @property
+    def is_outgrown(self) -> bool:
+        """Whether it is compared by order, so that more is asked for, and not just another shape."""
+        return self.by_helper or any(test[1] in _SIZES for test in self.comparisons)
 
     @cached_property
     def _deciding(self) -> tuple[Test, ...]:
