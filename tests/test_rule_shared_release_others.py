@@ -206,3 +206,85 @@ def test_a_table_of_tensors_that_captured_code_reads_is_memory_whatever_fills_it
     text = player("drop_tiles()").replace("tiles = {}", "tiles: dict[tuple, torch.Tensor] = {}")
     text = text.replace('torch.empty(n, device="cuda")', "scales[n] * 2")
     assert found(tmp_path, "scales = {}\n" + text) == ["drop_tiles()"]
+
+
+COMMON = """
+import torch
+
+
+class Rows:
+    def __init__(self):
+        self.table = {}
+
+    def of(self, n):
+        if n not in self.table:
+            self.table[n] = torch.empty(n, device="cuda")
+        return self.table[n]
+
+    def free(self):
+        self.table.clear()
+
+
+class Head:
+    def __init__(self, rows, n, last=False):
+        self.rows = rows
+        self.last = last
+        rows.of(n)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.y = self.rows.of(n) + 1
+
+    def close(self):
+        self.graph.reset()
+        RELEASE
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("make", "times"),
+    [
+        ("rows = Rows()\n    return [Head(rows, n) for n in (4, 8)]", 1),
+        ("rows = Rows()\n    return Head(rows, 4), Head(rows, 8)", 1),
+        (
+            "rows = Rows()\n    heads = []\n    for n in range(4):\n        heads.append(Head(rows, n))\n    return heads",
+            1,
+        ),
+        ("return [Head(Rows(), n) for n in range(4)]", 0),
+        ("return Head(Rows(), 4), Head(Rows(), 8)", 0),
+        ("rows = Rows()\n    return Head(rows, 4)", 0),
+    ],
+)
+def test_what_several_were_made_with_is_no_ones_own(tmp_path: Path, make: str, times: int) -> None:
+    text = COMMON.replace("RELEASE", "self.rows.free()") + f"\ndef main():\n    {make}\n"
+    assert found(tmp_path, text) == ["self.rows.free()"] * times
+
+
+@pytest.mark.parametrize("release", ["self.rows = None", "if self.last:\n            self.rows.free()"])
+def test_a_reference_may_go_and_the_last_one_may_end_it(tmp_path: Path, release: str) -> None:
+    text = (
+        COMMON.replace("RELEASE", release)
+        + "\ndef main():\n    rows = Rows()\n    return [Head(rows, n) for n in range(4)]\n"
+    )
+    assert found(tmp_path, text) == []
+
+
+DERIVED = """
+class Smaller(Player):
+    def close(self):
+        super().close()
+        drop_tiles()
+
+
+class Server:
+    def __init__(self):
+        self.main = Player(4, 8)
+        self.draft = Smaller(4, 8)
+
+    def stop_draft(self):
+        self.draft.close()
+"""
+
+
+def test_one_of_a_derived_class_lies_beside_one_of_its_base(tmp_path: Path) -> None:
+    assert found(tmp_path, player("pass", "width") + DERIVED) == ["drop_tiles()"]

@@ -19,7 +19,7 @@ from graphlint import behavior as b
 from graphlint import flow
 from graphlint.absence import is_never_none
 from graphlint.assignments import given_locally
-from graphlint.cohabitants import beside, told_apart
+from graphlint.cohabitants import beside, in_common, told_apart
 from graphlint.descents import NotPartedError, descent, described
 from graphlint.edits import Applicability, Fix
 from graphlint.effects import Effect
@@ -57,6 +57,7 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
         *_per_engine(analysis, runs),
         *_beside_others(analysis),
         *_of_one_name(analysis, runs),
+        *_handed_to_all(analysis),
         *_of_holder(analysis, runs),
         *_with_item(analysis),
         *_made_anew(analysis, runs),
@@ -141,6 +142,47 @@ def _of_one_name(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]])
                 yield _suspect(
                     analysis, root, site, (), None, holder=_scope(analysis, root, site), whole=whole, more=more
                 )
+
+
+def _handed_to_all(analysis: Analysis) -> Iterator[Suspect]:
+    """Releases of memory of an object that several objects were made with, by one of these."""
+    for root in analysis.roots():
+        owner = analysis.project.functions[root.function].owner
+        if (
+            owner is None
+            or root.receiver is None
+            or not {Effect.WS_RELEASE, Effect.GRAPH_DEATH} <= analysis.kinds[root.key]
+        ):
+            continue
+        for site in analysis.sites(root):
+            node, slot = site.event.node, site.event.node.slot
+            if site.effect is not Effect.WS_RELEASE or slot is None or not isinstance(node, b.Touches):
+                continue
+            place = site.places[0] if len(site.places) == 1 else ()
+            is_inside = len(place) > 2 or (len(place) == 2 and node.how == "clear")
+            if (
+                not is_inside
+                or node.how == "pop"
+                or ELEMENT in place
+                or place[0] != f"${root.receiver}"
+                or releasing_frame(site.event) is None
+            ):
+                continue
+            if (
+                slot not in reads(analysis, owner)
+                or keeps_items(analysis, owner, slot)
+                or _is_last_user(analysis, site)
+            ):
+                continue
+            if any(
+                each[:2] == place[:2] and each[: len(place)] != place for g in site.event.guards for each in _asked(g)
+            ):
+                continue  # it may count its users
+            named = in_common(analysis, owner).get(place[1])
+            if named is not None and _owns_graphs(analysis, owner, root):
+                more = _told(analysis, *named, "several are made with it here")
+                whole = "several objects were made with it"
+                yield _suspect(analysis, root, site, (), None, holder="process", whole=whole, more=more)
 
 
 def _missing_is_given(analysis: Analysis, function: FunctionEntry, site: Site) -> bool:

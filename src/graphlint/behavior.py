@@ -201,6 +201,8 @@ class Behavior:
     """Of the objects that its parameters are: ways through attributes that lead to the object another attribute is."""
     alike: Mapping[Place, Place] = field(default_factory=dict)
     """The same for attributes that may be the object which another attribute is."""
+    computed: frozenset[Place] = frozenset()
+    """What it computed of its arguments, or of what it computed before, by calls that nobody can read and by operators."""
     many: frozenset[str] = frozenset()
     """Roots of places that stand for any of the objects that a comprehension makes."""
 

@@ -452,6 +452,10 @@ class Calling(Awaiting):
         result = self.by_name(name, Value(((f"@{expr.span.start}",),), fields=fields), expr.span)
         named = self.vocabulary.names.is_stream(name)
         result = self.made_of((receiver, *args, *keywords.values()), result._replace(tags=result.tags | named))
+        if name not in _TO_HOST and (isinstance(expr.callee, flow.Attr) or callee.places):
+            self.compute((receiver, *args, *keywords.values()), result)
+        if name.lstrip("_")[:1].isupper() and any("captured" in value.tags for value in (*args, *keywords.values())):
+            result = result._replace(tags=result.tags | {"captured"})  # a record of them
         if isinstance(expr.callee, flow.Attr) and receiver.fresh and name not in _TO_HOST:
             tags = result.tags | receiver.tags & {"tensor"}
             return result._replace(fresh=receiver.fresh, tags=tags, types=receiver.types)

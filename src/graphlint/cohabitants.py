@@ -6,10 +6,11 @@ table itself may tell its users apart by their names.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from graphlint import behavior as b
+from graphlint import flow
 from graphlint.behavior import Behavior, Slot
 from graphlint.effects import Effect
 from graphlint.execution import Frame
@@ -18,7 +19,7 @@ from graphlint.readers import keeps_items, reads, shares
 from graphlint.rebasing import sources
 from graphlint.source import Span
 from graphlint.summaries import Analysis, Site
-from graphlint.values import Place
+from graphlint.values import ELEMENT, Place
 
 _IDENTITY = frozenset(("id", "key", "label", "name", "namespace", "owner", "prefix", "tag", "uid", "uuid"))
 """Words in the names of attributes that tell one object from the others of its class."""
@@ -72,18 +73,64 @@ def beside(analysis: Analysis, root: Behavior) -> Iterator[tuple[Site, str, Besi
 
 def _users(analysis: Analysis, holder: str, owner: str, slot: Slot) -> Iterator[tuple[str, str]]:
     """Attributes of a class with objects of other classes than one whose graphs read what a slot holds, and these classes."""
-    family = {*analysis.project.mro(owner)}
     for each in analysis.project.mro(holder):
         if each not in analysis.project.classes:
             continue
         for name in analysis.behaviors.field_bindings(each):
             for t in analysis.behaviors.field_types(each, name):
-                if t.name not in analysis.project.classes or owner in analysis.project.mro(t.name) or t.name in family:
+                if t.name not in analysis.project.classes or owner in analysis.project.mro(t.name):
                     continue
                 if "graph" not in analysis.owns(t.name) or slot not in reads(analysis, t.name):
                     continue
                 if not keeps_items(analysis, t.name, slot) and not shares(analysis, t.name, slot):
                     yield name, t.name
+
+
+def in_common(analysis: Analysis, owner: str) -> Mapping[str, tuple[str, Span]]:
+    """Attributes of a class for which several of its objects were given one object, and where: the function, and the call."""
+    known = analysis.known.get(("in common", ""))
+    if known is None:
+        known = analysis.known["in common", ""] = {}
+        for each in analysis.behaviors.all():
+            if "|" not in each.key:
+                for name, param, span in _given_to_several(analysis, each):
+                    known.setdefault(name, {}).setdefault(param, (each.function, span))
+    found: dict[str, tuple[str, Span]] = {}
+    for each in analysis.project.mro(owner):
+        init = analysis.project.method(owner, "__init__")
+        for attribute, param in analysis.behaviors.constructor_aliases(owner).items() if init is not None else ():
+            if (where := known.get(each, {}).get(param)) is not None:
+                found[attribute] = where
+    return found
+
+
+def _given_to_several(analysis: Analysis, maker: Behavior) -> Iterator[tuple[str, str, Span]]:
+    """The classes of which a function makes several objects with one argument, the parameter, and the last call."""
+    calls = [
+        (node, name.removesuffix(".__init__"))
+        for node in maker.nodes
+        if isinstance(node, b.Calls)
+        for name in (key.partition("|")[0] for key in node.behaviors)
+        if name.endswith(".__init__")
+    ]
+    if not calls:
+        return
+    body = analysis.project.functions[maker.function].lowered.flow
+    loops = [each.span for each in flow.statements(body) if isinstance(each, flow.Star)]
+    loops += [each.span for each in flow.expressions(body) if isinstance(each, flow.Each)]
+    before: dict[tuple[str, str, Place], Span] = {}
+    for node, name in calls:
+        for param, places in node.bindings:
+            if param == "self" or len(places) != 1 or places[0][0].startswith(("!", "%")) or ELEMENT in places[0]:
+                continue
+            start = int(places[0][0][1:]) if places[0][0][1:].isdigit() and places[0][0][0] == "@" else None
+            around = [loop for loop in loops if loop.contains(node.span)]
+            if around and (start is None or not any(loop.start <= start < loop.end for loop in around)):
+                if places[0][0][0] == "@":
+                    yield name, param, node.span
+            other = before.setdefault((name, param, places[0]), node.span)
+            if other != node.span:
+                yield name, param, node.span
 
 
 def told_apart(analysis: Analysis, owner: str, slot: Slot) -> tuple[str, Span] | None:

@@ -171,6 +171,7 @@ class Evaluation(Expressions):
             asks_capture=_asks_capture(self.return_tests),
             yields_in_capture=self.yields_in_capture,
             yields_in_pool=self.yields_in_pool,
+            computed=frozenset(self.computed),
             many=frozenset(self.many),
             params_in_capture=frozenset(self.captured_params),
         )
@@ -495,7 +496,9 @@ class Evaluation(Expressions):
                 key = self.value(index)
                 if flow.is_region(index):  # of a tensor: what was there stays, and is written to
                     return
-                if not (isinstance(index, flow.Op) and index.op == "Slice"):
+                if methods := self.item_methods(container, "__setitem__"):
+                    self.call_functions(methods, (key, value), (), span)
+                elif not (isinstance(index, flow.Op) and index.op == "Slice"):
                     self.touch("add", container.places, container.slot, span, value, key=key)
                     self.filled(base, container, value)
                 elif "empty" in value.tags:
@@ -507,6 +510,7 @@ class Evaluation(Expressions):
                 moved: dict[int, b.Touches] = {}
                 for i, item in enumerate(items):
                     part = values[i] if values is not None else self.part(value, i, span)
+                    self.compute((value,), part)
                     before = len(self.out)
                     self.bind(item, part, span)
                     for at in range(before, len(self.out)):  # `old, self.x = self.x, {}` moves, it gives nothing up
@@ -519,6 +523,11 @@ class Evaluation(Expressions):
                     self.out[at] = node._replace(tags=node.tags | {"moved"} | late)
             case flow.Op(op="*", operands=operands):
                 self.bind(operands[0], value._replace(items=None), span)
+
+    def item_methods(self, held: Value, name: str) -> tuple[Bound, ...]:
+        """What an object of the project does where an item of it is assigned, or deleted."""
+        methods = (self.project.method(t.name, name) for t in held.types[:1] if t.name in self.project.classes)
+        return tuple(Bound(method, held) for method in methods if method is not None)
 
     def hold_parts(self, targets: Sequence[Expr], value: Value, values: Sequence[Value] | None, span: Span) -> None:
         """Of what a call gave, what a capture made belongs to the graphs that it gave beside that."""
@@ -555,6 +564,9 @@ class Evaluation(Expressions):
                     return
                 if isinstance(key, flow.Op) and key.op == "Slice" and not key.operands:  # `del self.graphs[:]`
                     self.touch("clear", held.places, held.slot, span, held=held.types)
+                    return
+                if methods := self.item_methods(held, "__delitem__"):
+                    self.call_functions(methods, (self.value(key),), (), span)
                     return
                 how = "clear" if (flow.dotted_text(base), flow.dotted_text(key)) in self.emptied else "pop"
                 gone = NOTHING_KNOWN if how == "clear" else None

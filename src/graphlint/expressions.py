@@ -81,7 +81,10 @@ class Expressions(Calling):
                 values = [self.value(operand) for operand in operands]
                 tags = frozenset(("captured",)) if self.in_capture else frozenset[str]()
                 types = tuple(dict.fromkeys(t for v in values for t in v.types if t.name == TENSOR))
-                return self.made_of(values, Value(((f"@{expr.span.start}",),), types, tags=tags))
+                result = self.made_of(values, Value(((f"@{expr.span.start}",),), types, tags=tags))
+                if not any(isinstance(operand, flow.Lit) for operand in operands):  # a count grows by numbers
+                    self.compute(values, result)
+                return result
             case flow.Choice(test=test, then=then, other=other):
                 condition = self.test(test)
                 results: list[Value] = []

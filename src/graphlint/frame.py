@@ -111,6 +111,8 @@ class Frame(ABC):
         """Places of the graph of the capture around."""
         self.given_here: list[str] = []
         """Local variables that were given what the capture around has made."""
+        self.computed: set[Place] = set()
+        """Places of what was computed of the arguments by calls that nobody can read, and by operators."""
         self.copies: set[str] = set()
         """Local variables that hold a copy of a table: it outlives what empties the table."""
         self._pending: dict[str, list[tuple[Expr, str]]] | None = None
@@ -371,6 +373,15 @@ class Frame(ABC):
         """The classes or modules that captured what a value is: those of the function that gave it, else the own one."""
         made = [self.captured_by[place[0]] for place in value.places if place[0] in self.captured_by]
         return set[str]().union(*made) if made else {self.owner}
+
+    def compute(self, values: Sequence[Value], result: Value) -> None:
+        """Note that a result was computed of what the function was given, or has computed: of tensors, if it is captured."""
+        if any(
+            place in self.computed or (len(place) == 1 and place[0][0] == "$" and place[0] != self.me)
+            for value in values
+            for place in value.places
+        ):
+            self.computed.update(place for place in result.places if len(place) == 1 and place[0][0] == "@")
 
     def graphs_of(self, value: Value) -> tuple[Place, ...]:
         """The graphs that what is in a value belongs to: those beside it there, or where a local variable is known to hold it."""

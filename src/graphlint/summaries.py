@@ -507,6 +507,7 @@ class Analysis:
                     notes = self.behaviors.note(slot)
                     notes.tags.add("captured")
                     notes.capturers.add(entry.owner or f"mod:{entry.module.name}")
+        self._note_computed()
         given = self.behaviors.captures_given
         waiting = list(given)
         while waiting:
@@ -525,6 +526,30 @@ class Analysis:
                                 if not capturers <= known:
                                     known |= capturers
                                     waiting.append((key.partition("|")[0], name))
+
+    def _note_computed(self) -> None:
+        """Note that slots are given what code that runs in a capture has computed, and what it hands on of that."""
+        for owner, keys in self._called_in_captures.items():
+            waiting, seen = list(keys), set[str]()
+            while waiting:
+                key = waiting.pop()
+                each = self.behaviors.built(key)
+                if key in seen or each is None:
+                    continue
+                seen.add(key)
+                waiting += b.called_inside(each.node)
+                for node in each.nodes if each.computed else ():
+                    if isinstance(node, b.Touches) and node.slot is not None:
+                        if node.how in ("write", "add") and not each.computed.isdisjoint(node.value_places):
+                            notes = self.behaviors.note(node.slot)
+                            notes.tags.add("captured")
+                            notes.capturers |= {owner} if owner is not None else set()
+                    elif isinstance(node, b.Calls):
+                        for name, places in node.bindings if owner is not None else ():
+                            for callee in node.behaviors if not each.computed.isdisjoint(places) else ():
+                                self.behaviors.captures_given.setdefault((callee.partition("|")[0], name), set()).add(
+                                    owner
+                                )
 
     def _simplified(self, node: Node) -> Node:
         match node:

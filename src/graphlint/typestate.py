@@ -186,7 +186,7 @@ def _workspaces(
             if is_variable(node.slot):
                 continue
             by_name = isinstance(node, b.Happens) and node.by_name
-            places = site.places or ((f"<{node.label if isinstance(node, b.Happens) else ''}>",),)
+            places = site.places or (_nowhere(node),)
             for place in places:
                 entry = analysis.entry_for(node.slot)
                 inside = entry is not None or (
@@ -219,6 +219,14 @@ def _workspaces(
             if release is not None and not is_made_before(analysis, slot):
                 released[graphs, place] = Subject(place, graphs, release=release, held=True)
     yield from released.values()
+
+
+def _nowhere(node: b.Happens | b.Touches) -> Place:
+    """Stands for the place of what is released where nobody knows which object's it is."""
+    if isinstance(node, b.Happens):
+        return (f"<{node.label}>",)
+    owner, name = node.slot or ("", "")
+    return (f"<{owner.rpartition('.')[2]}.{name}>",)
 
 
 def _filled_again(
@@ -572,10 +580,8 @@ def _ears(automaton: Automaton, subject: Subject) -> Callable[[Effect, Event, st
             if effect is Effect.GRAPH_DEATH:
                 return any(container(each) == subject.graphs for each in event.places)
             if effect in (Effect.WS_RELEASE, Effect.KV_RELEASE, Effect.COMM_DESTROY):
-                node = event.node
-                label = (f"<{node.label if isinstance(node, b.Happens) else ''}>",)
-                if isinstance(node, b.Happens) and not event.places:
-                    return label == subject.place
+                if not event.places:
+                    return _nowhere(event.node) == subject.place
                 return any(
                     each[: len(subject.place)] == subject.place or container(each) == subject.place
                     for each in event.places

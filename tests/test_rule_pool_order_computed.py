@@ -1,0 +1,139 @@
+"""Memory that code which is captured keeps of its own accord, and a release of it that was registered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphlint import check, registry
+from graphlint.config import Settings
+
+
+def found(tmp_path: Path, text: str) -> list[str]:
+    path = tmp_path / "engines.py"
+    path.write_text(text)
+    report = check.check([str(path)], Settings(select=("pool-order",)), registry.rules())
+    source = report.sources[str(path)]
+    return [" ".join(source.text(finding.span).split()) for finding in report.findings]
+
+
+KEEPING = """
+import torch
+
+
+class Taps:
+    def __init__(self):
+        self.by_layer = {}
+
+    def __setitem__(self, layer, item):
+        self.by_layer[layer] = item
+
+    def __delitem__(self, layer):
+        del self.by_layer[layer]
+
+    def drop(self):
+        self.by_layer = {}
+
+
+class Runner:
+    def __init__(self, layers):
+        self.layers = layers
+        self.taps = Taps()
+        self.steps = 0
+        self.last = None
+        self.graph = None
+
+    def forward(self, x):
+        for i, layer in enumerate(self.layers):
+            x = layer(x)
+            KEEP
+        self.steps = self.steps + 1
+        return x
+
+    def start(self, x):
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            out = self.forward(x)
+
+    def stop(self):
+        self.graph.reset()
+        FIRST
+        THEN
+"""
+
+
+@pytest.mark.parametrize(
+    ("keep", "drop"),
+    [
+        ("self.taps[i] = x", "self.taps.drop()"),
+        ("self.last = x", "self.last = None"),
+        ("self.last = x.softmax(-1)", "self.last = None"),
+        ("self.last, _ = layer.parts(x)", "self.last = None"),
+    ],
+)
+def test_code_that_is_captured_keeps_what_it_computes(tmp_path: Path, keep: str, drop: str) -> None:
+    text, erase = KEEPING.replace("KEEP", keep), "torch.cuda.empty_cache()"
+    assert found(tmp_path, text.replace("FIRST", erase).replace("THEN", drop)) == [erase]
+    assert found(tmp_path, text.replace("FIRST", drop).replace("THEN", erase)) == []
+
+
+@pytest.mark.parametrize(
+    ("keep", "drop"),
+    [
+        ("self.last = i", "self.last = None"),
+        ("self.last = x.size(0)", "self.last = None"),
+        ("pass", "self.steps = None"),
+    ],
+)
+def test_numbers_that_it_keeps_are_no_memory(tmp_path: Path, keep: str, drop: str) -> None:
+    text = KEEPING.replace("KEEP", keep).replace("FIRST", "torch.cuda.empty_cache()").replace("THEN", drop)
+    assert found(tmp_path, text) == []
+
+
+REGISTERED = """
+import torch
+
+
+class Sink:
+    def __init__(self):
+        self.last = {}
+
+    def accept(self, n, item):
+        self.last[n] = item
+
+    def clear(self):
+        self.last.clear()
+
+
+class Steps:
+    def __init__(self, body):
+        self.body = body
+        self.graphs = {}
+        self.ends = []
+
+    def add(self, x, sink):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            out = self.body(x)
+        self.graphs[x.shape[0]] = graph
+        sink.accept(x.shape[0], out)
+        self.ends.append(sink.clear)
+
+    def close(self):
+        for graph in self.graphs.values():
+            graph.reset()
+        FIRST
+        THEN
+
+
+def main(body, x):
+    steps, sink = Steps(body), Sink()
+    steps.add(x, sink)
+"""
+
+
+def test_a_release_that_was_registered_is_of_nobody_in_sight(tmp_path: Path) -> None:
+    erase, ends = "torch.cuda.empty_cache()", "[end() for end in self.ends]"
+    assert found(tmp_path, REGISTERED.replace("FIRST", erase).replace("THEN", ends)) == [erase]
+    assert found(tmp_path, REGISTERED.replace("FIRST", ends).replace("THEN", erase)) == []
