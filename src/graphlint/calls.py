@@ -24,6 +24,7 @@ from graphlint.values import (
     CONSTANTS,
     CONTAINERS,
     DEVICE,
+    ELEMENT,
     GRAPH,
     MEMO,
     MEMPOOL,
@@ -284,6 +285,7 @@ class Calling(Awaiting):
         known = self.vocabulary.called(names)
         external = self.effects(known, callee, receiver, args, keywords, expr) if known else None
         if callee.calls:
+            callee = callee._replace(calls=tuple(_of_item(bound, callee.places) for bound in callee.calls))
             self._remember(callee.calls[0])
             seen = {each.function for each in callee.calls}  # beside them, objects that can be called
             objects = tuple(each for each in self.instance_call(callee) if each.function not in seen)
@@ -908,6 +910,15 @@ def _captured(value: Value) -> Value:
         return value
     items = tuple(map(_captured, value.items)) if value.items is not None else None
     return value._replace(tags=value.tags | {"captured"}, items=items)
+
+
+def _of_item(bound: Bound, places: tuple[Place, ...]) -> Bound:
+    """A method that a table keeps, of an object that nobody knows here: it stands for what the table has."""
+    unknown = bound.receiver is not None and not bound.receiver.places and bound.receiver.symbol is None
+    if not unknown or not places or ELEMENT not in places[0]:
+        return bound
+    owner = tuple(place[: place.index(ELEMENT) + 1] for place in places if ELEMENT in place)
+    return bound._replace(receiver=bound.receiver._replace(places=owner))  # type: ignore[union-attr]
 
 
 def _names_device(args: Sequence[Value], keywords: Mapping[str, Value]) -> bool:

@@ -290,6 +290,8 @@ class Execution:
     """Names of tables in which one object stands under several keys."""
     alike: bool = False
     """Attributes that may be one object are one."""
+    members: Mapping[Place, tuple[Place, ...]] = field(default_factory=dict)
+    """Places of tables, and of the objects that stand in them."""
     steps: int = 0
     truncated: bool = False
     """Somewhere more configurations came together than are kept."""
@@ -460,6 +462,8 @@ class Execution:
 
     def _repeat(self, node: b.Repeat, scope: _Scope, configs: list[Config]) -> Outcome:
         over = scope.rebase(node.over)
+        if self.members and (result := self._each_member(node, scope, configs, over)) is not None:
+            return result
         place = over[0] if len(over) == 1 and _last(over[0]) in self.tested else None
         out: Outcome = {}
         if node.sole and place is not None:
@@ -498,6 +502,26 @@ class Execution:
             done = [each for config in done for each in self._split(test, scope, [config])[1] or [config]]
         ended = _distinct([*skipping, *done])
         _add(out, self._node(node.other, scope, ended) if ended else {})
+        return {kind: _distinct(each) for kind, each in out.items()}
+
+    def _each_member(
+        self, node: b.Repeat, scope: _Scope, configs: list[Config], over: tuple[Place, ...]
+    ) -> Outcome | None:
+        """A loop over a table whose items are known, one after the other; None for another loop."""
+        if not over and (test := _asked_each_round(node)) is not None and test[:2] == ("atom", "true"):
+            over = scope.rebase((test[2],))
+        members = self.members.get(over[0]) if len(over) == 1 else None
+        if members is None:
+            return None
+        out: Outcome = {}
+        for member in members:
+            scope.ways[(*over[0], ELEMENT)] = member
+            result = self._node(node.body, scope, configs)
+            ended = [result.pop(kind, []) for kind in ("next", "continue", "break")]
+            configs = _distinct([config for each in ended for config in each])
+            _add(out, result)
+        del scope.ways[(*over[0], ELEMENT)]
+        _add(out, self._node(node.other, scope, configs) if configs else {})
         return {kind: _distinct(each) for kind, each in out.items()}
 
     def _is_one_of_several(self, table: Sequence[Place], key: Iterable[Place]) -> bool:

@@ -269,7 +269,7 @@ class Knowledge(ABC):
                 value = self.reader(function)(expr)
                 if how == "item":
                     items += value.types
-                    value = Value(calls=value.calls)
+                    value = Value(calls=value.calls or _tuple_calls(value))
                 else:
                     found += value.types
                 values.append((value, function.facts.params[0].name if function.facts.params else ""))
@@ -596,7 +596,7 @@ class Knowledge(ABC):
                 value = self.reader(function)(expr)
                 if how == "item":
                     items += value.types
-                    value = Value(calls=value.calls)
+                    value = Value(calls=value.calls or _tuple_calls(value))
                 else:
                     found += value.types
                 values.append((value, ""))
@@ -613,6 +613,11 @@ class Knowledge(ABC):
                         yield function, value, how
                     case flow.Item(base=flow.Name(id=target_name)) if target_name == name and how == "item":
                         yield function, value, how
+                    case flow.Item(
+                        base=flow.Item(base=flow.Name(id=target_name))
+                        | flow.Call(callee=flow.Attr(base=flow.Name(id=target_name), name="setdefault"))
+                    ) if target_name == name and how == "item":
+                        yield function, value, how  # of a table of lists
 
     def _with_nested(self, word: str) -> Iterator[FunctionEntry]:
         """Functions whose text has an identifier, and those that they define and that have it, too."""
@@ -892,6 +897,13 @@ def _held_calls(value: Value) -> tuple[Bound, ...]:
         for at, part in enumerate(item.items or ())
         for bound in part.calls
     )
+
+
+def _tuple_calls(value: Value) -> tuple[Bound, ...]:
+    """Functions that a tuple holds, with their places in it."""
+    is_tuple = any(t.name == "tuple" for t in value.types)
+    parts = enumerate(value.items or ()) if is_tuple else ()
+    return tuple(bound._replace(at=at) for at, part in parts for bound in part.calls)
 
 
 def _is_of(call: flow.Call, name: str) -> bool:

@@ -625,6 +625,7 @@ class Analysis:
         *,
         again: bool = False,
         alike: bool = False,
+        members: Mapping[Place, tuple[Place, ...]] | None = None,
         **facts: bool,
     ) -> Outcome | None:
         """Run a behavior; None (and a note) where its paths are too many.
@@ -636,6 +637,7 @@ class Analysis:
             effects: those that the monitor listens to; None: all.
             again: whether a release that does harm because it is the second one counts as one, if it ends nothing.
             alike: attributes that may be one object are one.
+            members: places of tables, and of the objects that stand in them.
             facts: what is known before, about the run itself: `capturing`, `device`.
         """
         select, remembered = self.effectful.get, self.remembered
@@ -651,6 +653,7 @@ class Analysis:
             counted=self._counted if again else frozenset(),
             doubled=frozenset(name for _, name in self.behaviors.doubled) if again else frozenset(),
             alike=alike,
+            members=members or {},
             captured=self._captured_functions,
         )
         if facts.get("capturing"):

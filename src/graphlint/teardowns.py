@@ -9,10 +9,11 @@ from graphlint import behavior as b
 from graphlint import flow
 from graphlint.behavior import Behavior
 from graphlint.effects import Effect
+from graphlint.enrolled import members_of
 from graphlint.flow import Expr
 from graphlint.project import FunctionEntry
 from graphlint.summaries import Analysis, Site
-from graphlint.values import Place
+from graphlint.values import ELEMENT, Place
 from graphlint.vocabulary import words_in
 
 _WHOLE = frozenset(
@@ -117,6 +118,15 @@ def deaths(analysis: Analysis, root: Root) -> Iterator[Death]:
         for place in site.places or ((),):
             attribute = place[1] if len(place) > 1 and place[0] == me else ""
             yield Death(attribute, owners, place, site, root)
+            for name in _enrolled(analysis, root, place):
+                yield Death(name, owners, (me, name, *place[place.index(ELEMENT) + 1 :]), site, root)
+
+
+def _enrolled(analysis: Analysis, root: Root, place: Place) -> tuple[str, ...]:
+    """Attributes of an object that stand in the table through which a place leads."""
+    if ELEMENT not in place or place[0] != f"${root.behavior.receiver}" or root.function.owner is None:
+        return ()
+    return members_of(analysis, root.function.owner).get(place[1 : place.index(ELEMENT)], ())
 
 
 def own_methods(analysis: Analysis, class_name: str, root: Root) -> tuple[Behavior, ...]:

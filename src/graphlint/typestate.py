@@ -24,6 +24,7 @@ from graphlint.automaton import EXIT, HAZARD, RAISE, Automaton
 from graphlint.behavior import Behavior
 from graphlint.effects import Effect
 from graphlint.engines import Repetition, has_others, releasing_frame, repeated
+from graphlint.enrolled import members_of
 from graphlint.execution import Config, Event, Frame, visit
 from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
 from graphlint.identity import is_one_object, unknown_between, unknown_within, yields_between
@@ -393,7 +394,8 @@ def _hazards(
     automaton = rule.automaton
     assert automaton is not None
     hears = _ears(automaton, subject)
-    same = alike or (automaton.subject == "graphs" and is_doubled(analysis, subject.place))
+    members = _members(analysis, root) if automaton.subject in ("graphs", "memory") else {}
+    same = automaton.subject == "graphs" and (alike or bool(members) or is_doubled(analysis, subject.place))
     if not (same or _possible(automaton, hears, analysis.sites(root))):
         return
 
@@ -420,7 +422,7 @@ def _hazards(
         return (f"{after} {where}" if where else after), moved
 
     again = automaton.subject == "graphs"
-    outcome = analysis.run(root, automaton.start, monitor, automaton.effects, again=again, alike=alike)
+    outcome = analysis.run(root, automaton.start, monitor, automaton.effects, again=again, alike=alike, members=members)
     if outcome is None:
         cut.add(root.key)
         return
@@ -448,6 +450,16 @@ def _hazards(
         if key not in seen:
             seen.add(key)
             yield trace
+
+
+def _members(analysis: Analysis, root: Behavior) -> Mapping[Place, tuple[Place, ...]]:
+    """Tables of the object of a method, and the attributes of it that stand in them."""
+    owner = analysis.project.functions[root.function].owner
+    if owner is None or root.receiver is None:
+        return {}
+    me = f"${root.receiver}"
+    known = members_of(analysis, owner)
+    return {(me, *way): tuple((me, name) for name in names) for way, names in known.items()}
 
 
 def _holds_nothing(subject: Subject, config: Config) -> bool:
