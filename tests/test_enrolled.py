@@ -27,12 +27,13 @@ def on(event):
 class Hub:
     def __init__(self):
         self.parts = []
+        self.others = []
 
     def enrol(self, part):
         self.parts.append(part)
 
     def name(self, name, part):
-        self.parts.append((name, part))
+        self.{named}.append((name, part))
 
     def end(self):
         {end}
@@ -89,7 +90,8 @@ def rules_of(path: Path, text: str) -> list[str]:
 @pytest.mark.parametrize("name", WAYS)
 def test_each_enrolled_part_is_released_by_the_table(tmp_path: Path, name: str) -> None:
     def rules(enrol: str, then: str) -> list[str]:
-        return rules_of(tmp_path, PART.format(end=WAYS[name][0], enrol=enrol, then=then))
+        named = "parts" if "hub.name" in WAYS[name][1] else "others"
+        return rules_of(tmp_path, PART.format(end=WAYS[name][0], enrol=enrol, then=then, named=named))
 
     assert rules(WAYS[name][1], "self.left = None") == []
     assert rules(WAYS[name][1], "self.right.free()") == ["duplicate-release"]
@@ -97,7 +99,7 @@ def test_each_enrolled_part_is_released_by_the_table(tmp_path: Path, name: str) 
 
 
 def test_what_a_decorator_registers_is_run_by_who_goes_over_it(tmp_path: Path) -> None:
-    part = PART.format(end="pass", enrol="pass", then="self.left.free(); self.right.free()")
+    part = PART.format(end="pass", enrol="pass", then="self.left.free(); self.right.free()", named="others")
     told = """
     def tell(self, event):
         for function in HOOKS.get(event, ()):
