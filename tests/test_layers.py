@@ -19,8 +19,8 @@ LAYERS = """
     source words mentions namesake sharing interrupts stand_ins targets | syntax edits flow effects values | comments
     findings declarations behavior learned | facts automaton vocabulary | rule operators | project | rebasing | sieve
     execution dependence assignments | records bindings conditions dispatch | knowledge emptying last_given | frame |
-    lookups | deferred | awaiting | calls | expressions | evaluate slices | candidates | summaries provenance | engines
-    enrolled fleeting identity inside keeping ownership portions readers teardowns stores combinations platforms |
+    lookups | deferred | awaiting | calls | expressions | evaluate slices | candidates | summaries provenance | enrolled
+    | engines fleeting identity inside keeping ownership portions readers teardowns stores combinations platforms |
     renewals | absence cohabitants descents growth likeness registries retention variables warming | typestate requests
     | namings pools | registry suppress | cpp codemod | config native | files | report rows writing silencing | check |
     explain fixing listing owners | regressions | validation | cli codemod_command | __main__
