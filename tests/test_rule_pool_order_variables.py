@@ -373,3 +373,48 @@ def test_another_object_was_handed_what_the_graphs_of_a_third_gave(tmp_path: Pat
     erase, detach = "torch.cuda.empty_cache()", "self.taps.detach()"
     assert found(tmp_path, text.replace("FIRST", erase).replace("THEN", detach)) == [erase]
     assert found(tmp_path, text.replace("FIRST", detach).replace("THEN", erase)) == []
+
+
+LEFT = """
+import torch
+
+
+class Runner:
+    def __init__(self, net):
+        self.net = net
+        self.graphs = {}
+        self.outs = {}
+
+    def record(self, n):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            out = self.net(n)
+        self.graphs[n] = graph
+        self.outs[n] = out
+
+    def sleep(self):
+        for graph in self.graphs.values():
+            graph.reset()
+        self.graphs.clear()
+        torch.cuda.empty_cache()
+
+    def OTHER(self):
+        DO
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "do", "is_reported"),
+    [
+        ("wake", "self.outs.clear()", True),
+        ("wake", "self.outs = {}", True),
+        ("wake", "self.record(4)", False),
+        ("__del__", "self.outs.clear()", False),
+        ("close", "self.outs.clear(); self.sleep()", False),
+    ],
+)
+def test_what_another_method_empties_is_held_over_the_erasure(
+    tmp_path: Path, other: str, do: str, is_reported: bool
+) -> None:
+    text = LEFT.replace("OTHER", other).replace("DO", do)
+    assert found(tmp_path, text) == (["torch.cuda.empty_cache()"] if is_reported else [])

@@ -441,10 +441,25 @@ def _is_wide(analysis: Analysis, site: Site) -> bool:
     if isinstance(node, b.Touches) and node.how == "pop":
         if not _is_until_empty(analysis, site) and not _is_any(analysis, site):
             return False  # one entry, chosen by its key
+    shared = [place for place in site.places if place[0].startswith(_SHARED)]
+    if any(_asks_whose(guard, place) for guard in site.event.guards for place in shared if ELEMENT in place):
+        return False
     if isinstance(node, b.Touches) and all(ELEMENT in place for place in site.places):
-        shared = [place for place in site.places if place[0].startswith(_SHARED)]
         return any(_runs_over(analysis, loop, place) for loop in site.event.loops for place in shared)
-    return any(place[0].startswith(_SHARED) for place in site.places)
+    return bool(shared)
+
+
+def _asks_whose(guard: Test, place: Place) -> bool:
+    """Whether a test compares what an item says of itself with what whoever releases says of himself."""
+    item = place[: place.index(ELEMENT) + 1]
+    match guard:
+        case ("compare", _, read, _):
+            return any(each[: len(item)] == item for each in read) and any(each[0].startswith("$") for each in read)
+        case ("not", inner):
+            return _asks_whose(inner, place)
+        case ("and", *inner):
+            return any(_asks_whose(each, place) for each in inner)
+    return False
 
 
 def _is_until_empty(analysis: Analysis, site: Site) -> bool:

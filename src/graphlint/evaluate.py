@@ -427,6 +427,12 @@ class Evaluation(Expressions):
             other: Flow = flow.NOTHING if when else new
             self.branch(self.test(test), then, other, bind.span)
             return
+        if not bind.op and (kept := _thinned(bind.target, bind.value)) is not None:
+            if not isinstance(kept, flow.Name) or self.variable(kept.id).slot is not None:
+                self.value(bind.value)
+                held = self.value(kept)
+                self.touch("pop", held.places, held.slot, bind.span, held=held.types)
+                return
         value = self.value(bind.value)
         is_copy = isinstance(bind.target, flow.Name) and _is_copy(bind.value) and not bind.op
         if bind.op:
@@ -697,6 +703,27 @@ class Evaluation(Expressions):
         if not self.in_capture:
             self.capturing = graph.places
             self.hold_made(span)
+
+
+def _thinned(target: Expr, value: Expr) -> Expr | None:
+    """The container that some items are left out of: `self.steps = {k: v for k, v in self.steps.items() if k != n}`."""
+    if isinstance(target, flow.Item) and flow.is_whole(target.key):
+        target = target.base
+    if not isinstance(value, flow.Each) or not value.tests or not isinstance(target, flow.Name | flow.Attr):
+        return None
+    if not isinstance(value.element, flow.Name) or value.element.id not in flow.variables(value.target):
+        return None  # what stays becomes something else
+    over = value.iterable
+    while isinstance(over, flow.Call):
+        method = over.callee.name if isinstance(over.callee, flow.Attr) else ""
+        if method in ("items", "values", "copy") and isinstance(over.callee, flow.Attr):
+            over = over.callee.base
+        elif flow.last_name(over.callee) in ("list", "tuple") and len(over.args) == 1:
+            over = over.args[0]
+        else:
+            return None
+    text = flow.dotted_text(target)
+    return target if text and text == flow.dotted_text(over) else None
 
 
 def _added_to(target: Expr, value: Expr) -> tuple[Expr, ...]:

@@ -384,6 +384,11 @@ def _stack_call(item: Flow, stack: str) -> Call | None:
     return None
 
 
+def is_whole(key: Expr) -> bool:
+    """Whether a key names all items of a sequence: `items[:]`."""
+    return isinstance(key, Op) and key.op == "Slice" and not key.operands
+
+
 def is_slice(expr: Expr) -> bool:
     """Whether an expression is some of the items of a sequence, in their order: `items[2:]`, and not `items[:]`."""
     return isinstance(expr, Item) and isinstance(expr.key, Op) and expr.key.op == "Slice" and bool(expr.key.operands)

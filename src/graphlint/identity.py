@@ -58,7 +58,24 @@ def is_one_object(analysis: Analysis, root: b.Behavior, subject: Place, first: E
         return False  # it is one of several, of which the first may be another
     if one is not None and (one.kind != "all" or one.text) and not _is_one_item(analysis, one, other, first, last):
         return False
+    if (mine := _compared(analysis, root, first)) and (theirs := _compared(analysis, root, last)) and mine != theirs:
+        return False  # each ends the items that name the one who asks
     return not _is_replaced(analysis, root, subject, first, last)
+
+
+def _compared(analysis: Analysis, root: b.Behavior, event: Event) -> frozenset[Place]:
+    """What the items of a table are compared with that an event is about: `if item.owner == self.name`."""
+    found: set[Place] = set()
+    if not event.places or ELEMENT not in event.places[0]:
+        return frozenset()
+    item = event.places[0][: event.places[0].index(ELEMENT) + 1]
+    for site in analysis.sites(root):
+        if site.event.node is event.node and site.event.stack == event.stack:
+            for guard in site.event.guards:
+                read = guard[2] if guard[0] == "compare" and guard[1] in ("==", "is") else ()
+                if any(place[: len(item)] == item for place in read):
+                    found.update(place for place in read if place[: len(item)] != item)
+    return frozenset(found)
 
 
 def _meet(some: Sequence[Place], others: Sequence[Place]) -> bool:

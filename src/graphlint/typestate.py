@@ -206,7 +206,10 @@ def _workspaces(
                     released.setdefault(
                         (graphs, place), Subject(place, graphs, by_name=by_name and not inside, entry=entry)
                     )
-        for place in _filled_again(analysis, root, graphs, death, sites):
+        for place in (
+            *_filled_again(analysis, root, graphs, death, sites),
+            *_left_to_others(analysis, root, graphs, death, sites),
+        ):
             released.setdefault((graphs, place), Subject(place, graphs, held=True))
         for place in variables.get(graphs, ()):
             released.setdefault((graphs, place), Subject(place, graphs, held=True))
@@ -256,6 +259,51 @@ def _filled_again(
         own = root.receiver is not None and place[0] == f"${root.receiver}"
         if own and "captured" in held and "graph" not in held and place[:-1] == graphs[:-1] and len(place) > 1:
             yield place
+
+
+def _left_to_others(
+    analysis: Analysis, root: Behavior, graphs: Place, death: Site, sites: Sequence[Site]
+) -> Iterator[Place]:
+    """Attributes beside graphs that die all, with what captures made, which another method of the object empties later."""
+    owner = analysis.project.functions[root.function].owner
+    node = death.event.node
+    of_all = ELEMENT not in death.places[0] if isinstance(node, b.Happens) else node.how != "pop"
+    is_own = len(graphs) == 2 and graphs[0] == f"${root.receiver}" and owner is not None
+    if not is_own or not (of_all or death.event.loops) or owner is None:
+        return
+    touched = {place[1] for site in sites for place in site.places if place[0] == graphs[0] and len(place) > 1}
+    above = {root.function, *(key.partition("|")[0] for key in analysis.callers.get(root.key, ()))}
+    by_method = _emptied(analysis, owner)
+    for name in sorted({name for other, names in by_method.items() if other not in above for name in names} - touched):
+        if not any(name in by_method.get(caller, ()) for caller in above):
+            yield graphs[0], name
+
+
+def _emptied(analysis: Analysis, owner: str) -> Mapping[str, frozenset[str]]:
+    """By method of a class, the attributes with what captures made that it empties."""
+    known = analysis.known.get(("emptied", owner))
+    if known is None:
+        by_method: dict[str, set[str]] = {}
+        for root in analysis.roots():
+            if (
+                root.function.endswith((".__init__", ".__del__"))
+                or analysis.project.functions[root.function].owner != owner
+            ):
+                continue
+            names = by_method.setdefault(root.function, set())
+            for site in analysis.sites(root) if Effect.WS_RELEASE in analysis.kinds[root.key] else ():
+                slot = site.event.node.slot
+                if site.effect is Effect.WS_RELEASE and slot is not None and _is_output(analysis, slot):
+                    names.update(place[1] for place in site.places if place == (f"${root.receiver}", slot[1]))
+        known = analysis.known["emptied", owner] = {name: frozenset(each) for name, each in by_method.items()}
+    emptied: Mapping[str, frozenset[str]] = known
+    return emptied
+
+
+def _is_output(analysis: Analysis, slot: b.Slot) -> bool:
+    """Whether an attribute holds what captures made, and no graph."""
+    held = analysis.holds(slot)
+    return "captured" in held and "graph" not in held and not is_made_before(analysis, slot)
 
 
 def _filling(analysis: Analysis) -> frozenset[str]:
