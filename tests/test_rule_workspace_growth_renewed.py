@@ -425,3 +425,57 @@ def test_state_that_gets_another_shape_where_nothing_is_captured(name: str, test
     Path("m.py").write_text(SHAPED.replace("NAME", name).replace("TEST", test))
     (found,) = check.check(["."], Settings(), registry.select((RULE,))).findings
     assert found.severity.value == severity
+
+
+STEP = """import torch
+
+
+class Requests:
+    def __init__(self):
+        self.table = {}
+
+    def of(self, name):
+        return self.table[name]
+
+
+class Sampler:
+    def __init__(self, net, requests: Requests):
+        self.net = net
+        self.requests = requests
+        self.order = 0
+        self.noise = None
+
+    def step(self, x, name):
+        state = self.requests.of(name)
+        self.order = self.order + x.ndim
+        CHECK
+        WRITE
+        return self.net(x)
+
+
+class Steps:
+    def __init__(self, net):
+        self.x = torch.zeros(8, device="cuda")
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.y = net(self.x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("check_", "write", "count"),
+    [
+        ("assert self.order > 0", "self.noise = torch.randn(x.shape, device='cuda')", 0),
+        ("assert state.shape == x.shape", "state.noise = torch.randn(x.shape, device='cuda')", 0),
+        ("state.frame = x.ndim", "if state.frame == 0: state.noise = torch.randn(x.shape, device='cuda')", 0),
+        (
+            "pass",
+            "if self.noise is None or self.noise.shape[0] < x.shape[0]: self.noise = torch.zeros(x.shape, device='cuda')",
+            1,
+        ),
+    ],
+)
+def test_what_each_call_sets_anew_and_state_of_requests(check_: str, write: str, count: int) -> None:
+    Path("m.py").write_text(STEP.replace("CHECK", check_).replace("WRITE", write))
+    settings = Settings(preview=bool(count))
+    assert len(check.check(["."], settings, registry.select((RULE,))).findings) == count

@@ -240,7 +240,7 @@ def _precision(analysis: Analysis, growth: Growth, *, captures: bool) -> Precisi
     about = (entry.module.name.rpartition(".")[2], entry.facts.name, growth.place[-1])
     if any(map(names.is_uncaptured, about)):
         return Precision.LOW
-    shown = growth.knows_captures or (growth.by_size and (growth.is_shared or named))
+    shown = growth.knows_captures or (growth.by_size and ((growth.is_shared and not growth.is_of_a_call) or named))
     shown = shown or (growth.is_captured and (growth.is_of_size or growth.is_by_note))
     return Precision.MEDIUM if shown or not captures else Precision.LOW
 

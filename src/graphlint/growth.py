@@ -120,6 +120,16 @@ class Growth:
         return tuple(guard for guard in self.event.guards if guard not in asserted)
 
     @property
+    def is_of_a_call(self) -> bool:
+        """Whether an object that a call gave keeps it, and it gives way for other reasons than its size: state, such as a request's."""
+        return self.place[0].startswith("@") and not self.is_too_small
+
+    @cached_property
+    def is_decided(self) -> bool:
+        """Whether one of the comparisons decides that it is replaced: assertions only say when nothing happens at all."""
+        return any(self._compared(guard) for guard in self._deciding)
+
+    @property
     def is_of_capture(self) -> bool:
         """Whether it is replaced inside of captures alone: there the memory is a graph's own, which keeps its pool."""
         return any(map(implies_capture, self.event.guards))
@@ -532,9 +542,9 @@ def growths(analysis: Analysis, stores: tuple[Store, ...], runs: Runs, *, named:
         same = growth.held in store.event.value_places and _compares(analysis, store)
         growth = replace(growth, by_helper=same)
         present = [growth.when_present(guard) for guard in store.event.guards]
-        if (growth.comparisons or same) and False not in present and _is_long_lived(analysis, runs, growth):
+        if (same or growth.is_decided) and False not in present and _is_long_lived(analysis, runs, growth):
             yield growth
-        elif not growth.comparisons and False not in present:
+        elif not growth.is_decided and False not in present:
             yield from _decided_by_callers(analysis, store, runs)
     for root in analysis.roots():
         found: list[Event] = []
