@@ -127,6 +127,10 @@ class Growth:
     @cached_property
     def is_decided(self) -> bool:
         """Whether one of the comparisons decides that it is replaced: assertions only say when nothing happens at all."""
+        called = [self.analysis.behaviors.built(frame.function) for frame in self.event.stack[1:]]
+        bodies = [self.whole, *(each for each in called if each is not None)]
+        if not any(isinstance(node, b.Leaves) and node.kind == "raise" for each in bodies for node in each.nodes):
+            return bool(self.comparisons)
         return any(self._compared(guard) for guard in self._deciding)
 
     @property
@@ -542,10 +546,15 @@ def growths(analysis: Analysis, stores: tuple[Store, ...], runs: Runs, *, named:
         same = growth.held in store.event.value_places and _compares(analysis, store)
         growth = replace(growth, by_helper=same)
         present = [growth.when_present(guard) for guard in store.event.guards]
-        if (same or growth.is_decided) and False not in present and _is_long_lived(analysis, runs, growth):
-            yield growth
-        elif not growth.is_decided and False not in present:
-            yield from _decided_by_callers(analysis, store, runs)
+        if False in present:
+            continue
+        if growth.comparisons or same:
+            if not _is_long_lived(analysis, runs, growth):
+                continue
+            if same or growth.is_decided:
+                yield growth
+                continue
+        yield from _decided_by_callers(analysis, store, runs)
     for root in analysis.roots():
         found: list[Event] = []
         visit(root, lambda _: None, found.append)
