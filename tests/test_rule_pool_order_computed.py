@@ -137,3 +137,63 @@ def test_a_release_that_was_registered_is_of_nobody_in_sight(tmp_path: Path) -> 
     erase, ends = "torch.cuda.empty_cache()", "[end() for end in self.ends]"
     assert found(tmp_path, REGISTERED.replace("FIRST", erase).replace("THEN", ends)) == [erase]
     assert found(tmp_path, REGISTERED.replace("FIRST", ends).replace("THEN", erase)) == []
+
+
+FALLBACK = """
+import torch
+
+
+class Steps:
+    def __init__(self, body):
+        self.body = body
+        self.steps = {}
+
+    def record(self, x):
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph):
+                out = self.body(x)
+            self.steps[x.shape[0]] = (graph, out)
+            AFTER
+        except RuntimeError:
+            graph.reset()
+            torch.cuda.empty_cache()
+            return None
+        return out
+
+    def swap(self, xs):
+        before, self.steps = self.steps, {}
+        for x in xs:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                out = self.body(x)
+            self.steps[x.shape[0]] = (graph, out)
+        for graph, _ in before.values():
+            graph.reset()
+        before.clear()
+        torch.cuda.empty_cache()
+"""
+
+
+def test_a_capture_that_failed_gave_nothing(tmp_path: Path) -> None:
+    assert found(tmp_path, FALLBACK.replace("AFTER", "pass")) == []
+
+
+def test_what_is_checked_after_a_capture_may_fail_with_its_outputs_there(tmp_path: Path) -> None:
+    assert found(tmp_path, FALLBACK.replace("AFTER", "self.check(out); graph.replay()")) == ["torch.cuda.empty_cache()"]
+
+
+def test_a_weak_reference_holds_nothing(tmp_path: Path) -> None:
+    text = KEEPING.replace("KEEP", "pass").replace("out = self.forward(x)", "self.out = self.forward(x)")
+    text = text.replace("return x\n\n    def start", "return x * 2\n\n    def start").replace(
+        "import torch", "import torch, weakref"
+    )
+    text = text.replace("(self.graph):\n", "(self.graph):\n").replace(
+        "FIRST", "self.out = None\n        torch.cuda.empty_cache()"
+    )
+    text = text.replace(
+        "self.out = self.forward(x)\n", "self.out = self.forward(x)\n        self.last = REF(self.out)\n"
+    )
+    text = text.replace("THEN", "self.last = None")
+    assert found(tmp_path, text.replace("REF", "weakref.ref")) == []
+    assert found(tmp_path, text.replace("REF", "tuple")) == ["torch.cuda.empty_cache()"]

@@ -391,7 +391,8 @@ class Evaluation(Expressions):
         self.env = ends[0] if ends else after
         for each in ends[1:]:
             self.env = _join(self.env, each)
-        other = self.block(body.other)
+        main, held = _held_at_end(main)
+        other = b.order([*held, self.block(body.other)])
         final = self.block(body.final)
         lookups = tuple(dict.fromkeys(looked)) if misses else ()
         self.emit(b.Guarded(main, tuple(handlers), other, final, body.span, lookups))
@@ -737,6 +738,19 @@ def _added_to(target: Expr, value: Expr) -> tuple[Expr, ...]:
         case flow.Op(op="+", operands=(first, flow.Group(items=others))) if name and flow.dotted_text(first) == name:
             return others
     return ()
+
+
+def _held_at_end(node: Node) -> tuple[Node, list[Node]]:
+    """A block, and what it says at its end of local variables: nothing can fail behind that."""
+    items = list(node.items) if isinstance(node, b.Order) else [node]
+    held: list[Node] = []
+    for at in range(len(items) - 1, -1, -1):
+        each = items[at]
+        if not isinstance(each, b.Touches):
+            break
+        if each.slot is not None and each.slot[0].startswith("local:"):
+            held.insert(0, items.pop(at))
+    return (b.order(items) if held else node), held
 
 
 def _is_copy(value: Expr) -> bool:

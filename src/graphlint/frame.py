@@ -301,7 +301,8 @@ class Frame(ABC):
         first = self.entry.facts.name == "__init__" and bool(places) and places[0][0] == self.me  # nothing was there
         if self.emitting and (how in ("drop", "clear") or (how == "write" and tags & {"none", "empty"} and not first)):
             self.destroyed(held, places, span)
-        self.emit(b.Touches(how, places, slot, span, tags, all_of(value), names, value.fresh, key))
+        inside = value.places if _is_weak(value) else all_of(value)
+        self.emit(b.Touches(how, places, slot, span, tags, inside, names, value.fresh, key))
 
     def _is_doubled(self, how: str, slot: Slot, value: Value, key: Value | None) -> bool:
         """Whether a table is given one object under several keys: in a loop over the names, one after the other, in a display."""
@@ -649,11 +650,16 @@ class Frame(ABC):
         return ("unknown", f"{self.entry.name}@{span.start}")
 
 
+def _is_weak(value: Value) -> bool:
+    """Whether a value only refers to an object that others keep."""
+    return any(t.name == "ref" for t in value.types)
+
+
 def _slots(value: Value, depth: int = 0) -> Iterator[Slot]:
     """Slots that a value, or what is known to be in it, was read from."""
     if value.slot is not None:
         yield value.slot
-    if depth < _DEEPEST_DISPLAY:
+    if depth < _DEEPEST_DISPLAY and not _is_weak(value):
         for part in (*(value.items or ()), *((value.each,) if value.each is not None else ())):
             yield from _slots(part, depth + 1)
 

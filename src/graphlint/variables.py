@@ -22,12 +22,18 @@ def held_by_variables(
         if isinstance(node, b.Touches) and node.how == "add" and node.slot is not None and node.slot[0] == owner
     ]
     kept = _kept(root) if held else {}
+    moved = {place for node in held for place in node.value_places if len(place) > 1}
     for node in held:
         if "captured" not in analysis.holds(node.slot):
             continue
         for graphs, death in deaths.items():
             known = {graphs, *_as_written(death)}
-            if any(not known.isdisjoint((container(place), *kept.get(place, ()))) for place in node.value_places):
+            later = (
+                known - moved
+            )  # of a table that was moved, the old graphs die and not those that were put there since
+            if any(
+                container(place) in known or not later.isdisjoint(kept.get(place, ())) for place in node.value_places
+            ):
                 yield node.places[0], graphs
 
 
