@@ -88,6 +88,17 @@ def test_only_given_files_are_reported_on() -> None:
 
 
 @needs_grammar
+def test_of_files_that_are_the_same_one_is_reported_on() -> None:
+    make("include/runner.cuh", KEPT)
+    make("package/include/runner.cuh", KEPT)
+    make("package/other.cuh", KEPT.replace("Runner", "Other"))
+    rows = [("include/runner.cuh", KEPT_ROW, "capture-alloc"), ("package/other.cuh", KEPT_ROW, "capture-alloc")]
+    assert found(run()) == rows
+    copy = ("package/include/runner.cuh", KEPT_ROW, "capture-alloc")
+    assert found(run("package")) == [copy, rows[1]]
+
+
+@needs_grammar
 def test_calls_are_followed_into_files_around_a_given_one() -> None:
     make("csrc/guard.h", "inline bool busy(cudaStream_t stream) { return isCapturing(stream); }\n")
     make("csrc/runner.cpp", KEPT.replace("isCapturing(stream)", "busy(stream) && kept_.numel() < n"))

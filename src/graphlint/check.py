@@ -318,7 +318,7 @@ def read(
     if around and (matters or reported_native):
         from graphlint.native import Native
 
-        native = Native(_chosen(around, unsaved, Native.wanted))
+        native = Native(_chosen(around, unsaved, Native.wanted), reported_native)
     matter: Sequence[Source] = ()
     if matters:
         effects = native.effects if native is not None else ()

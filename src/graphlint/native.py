@@ -24,10 +24,23 @@ class _Read(NamedTuple):
 
 
 class Native:
-    """The C++ files of a run that can matter."""
+    """The C++ files of a run that can matter.
 
-    def __init__(self, sources: Iterable[Source]) -> None:
+    A copy of another file, as packages hold of their headers, says nothing new: one of them is read, of those that are
+    reported on if there is one.
+    """
+
+    def __init__(self, sources: Iterable[Source], reported: Iterable[str] = ()) -> None:
         self.sources: Mapping[str, Source] = {each.path: each for each in sources}
+        self._reported = frozenset(reported)
+
+    @property
+    def _originals(self) -> Iterator[Source]:
+        """The files, but one of those that are the same."""
+        first: dict[bytes, Source] = {}
+        for each in sorted(self.sources.values(), key=lambda source: source.path not in self._reported):
+            first.setdefault(each.content, each)
+        return (each for each in self.sources.values() if first[each.content] is each)
 
     @staticmethod
     def wanted(sources: Iterable[Source]) -> Iterator[Source]:
@@ -38,7 +51,7 @@ class Native:
     def _read(self) -> _Read | None:
         """What the files say; None where the extra that reads them is not installed."""
         try:
-            facts = [cpp.read(source) for source in self.sources.values()]
+            facts = [cpp.read(source) for source in self._originals]
         except cpp.MissingGrammarError:
             return None
         return _Read(cpp.Analysis(facts), sum(len(each.unread) for each in facts))
