@@ -14,6 +14,7 @@ from typing import Callable
 
 import torch
 
+LIVE = set()
 HOOKS: dict[str, list] = {{}}
 
 
@@ -72,6 +73,7 @@ class Engine:
 WAYS = {
     "itself": ("for part in self.parts: part.free()", "hub.enrol(self)"),
     "itself, directly": ("for part in self.parts: part.free()", "hub.parts.append(self)"),
+    "itself, in a set of the process": ("for part in list(LIVE): part.free()", "LIVE.add(self)"),
     "a method": ("for free in self.parts: free()", "hub.enrol(self.free)"),
     "a method, taken out": ("while self.parts: self.parts.pop()()", "hub.enrol(self.free)"),
     "a name and a method": (

@@ -139,3 +139,58 @@ class Pair:
 """
     assert found(tmp_path, RUNNER + text) == 0
     assert found(tmp_path, RUNNER + text + "        self.parts.side.free()\n") == 1
+
+
+GENERATED = """
+class Pair:
+    def __init__(self, net):
+        self.main = Runner(net)
+        self.side = Runner(net)
+        self.rest = Runner(net)
+
+    def each(self):
+        yield self.main
+        yield self.side
+
+    def close(self):
+        for runner in self.each():
+            runner.free()
+        {then}
+"""
+
+
+def test_what_a_generator_yields_is_released_one_by_one(tmp_path: Path) -> None:
+    assert found(tmp_path, RUNNER + GENERATED.format(then="self.side.free()")) == 1
+    assert found(tmp_path, RUNNER + GENERATED.format(then="self.rest.free()")) == 0
+
+
+HELPED = """
+class Share:
+    def __init__(self):
+        self.users = 0
+
+
+SHARE = Share()
+
+
+def give(runner: Runner):
+    for graph in runner.graphs.values():
+        graph.reset()
+    runner.graphs.clear()
+    SHARE.users -= 1
+
+
+class Pair:
+    def __init__(self, net):
+        self.main = Runner(net)
+        self.side = Runner(net)
+
+    def close(self):
+        give(self.main)
+        give(self.{which})
+"""
+
+
+def test_a_function_is_run_again_where_it_is_given_the_same(tmp_path: Path) -> None:
+    assert found(tmp_path, RUNNER + HELPED.format(which="main")) == 1
+    assert found(tmp_path, RUNNER + HELPED.format(which="side")) == 0

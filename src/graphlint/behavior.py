@@ -55,7 +55,7 @@ class Touches(NamedTuple):
     tags: frozenset[str] = frozenset()
     """Of the new value: none, empty, true, false, tensor, captured, graph, pool, mempool, object, capturing (it says whether the
     stream is being captured, or that it was), new (a container that the function made), raised (something is added to what was
-    there); strict (it must be there to be taken out); and of what was there:
+    there); strict (it must be there to be taken out), named (it is known which one); and of what was there:
     moved (it goes elsewhere in the same statement), saved (a variable stands for it on, as for an element of the place)."""
     value_places: tuple[Place, ...] = ()
     types: tuple[str, ...] = ()
@@ -205,6 +205,8 @@ class Behavior:
     """What it computed of its arguments, or of what it computed before, by calls that nobody can read and by operators."""
     many: frozenset[str] = frozenset()
     """Roots of places that stand for any of the objects that a comprehension makes."""
+    yielded: tuple[Value, ...] | None = None
+    """Of a generator that does nothing but yield, one after the other: what it yields."""
 
     @property
     def is_later(self) -> bool:

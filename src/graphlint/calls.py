@@ -622,7 +622,10 @@ class Calling(Awaiting):
             whole = key is not None and (flow.dotted_text(base), flow.dotted_text(key)) in self.emptied
             gone = NOTHING_KNOWN if whole else None
             how, strict = "clear" if whole else "pop", name != "discard" and len(args) < 2
-            self.touch(how, receiver.places, receiver.slot, span, held=receiver.types, key=gone, strict=strict)
+            named = name in ("discard", "remove")
+            self.touch(
+                how, receiver.places, receiver.slot, span, held=receiver.types, key=gone, strict=strict, named=named
+            )
             if name == "popitem":
                 return Value(items=(NOTHING_KNOWN, receiver.element))
             return receiver.element
@@ -884,6 +887,9 @@ class Calling(Awaiting):
             given = built.yields if built is not None else NOTHING_KNOWN
             each = rebased_element(given, bindings, span) if given.places or given.items else None
             types = self.project.annotation(function.module, function.facts.returns)
+            if built is not None and built.yielded is not None:
+                items = tuple(rebased(each, bindings, span, 0) for each in built.yielded)
+                return Value(((f"@{span.start}",),), types or (Type("iterator"),), items=items)
             return Value(((f"@{span.start}",),), types or (Type("iterator"),) if each else types, each=each)
         else:
             value = built.returns if built is not None else self.all.return_value(bound.function)

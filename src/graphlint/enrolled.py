@@ -18,10 +18,12 @@ from graphlint.values import ELEMENT, Place
 _DEEPEST = 3
 """Most calls between a constructor and what puts its argument into the table."""
 _STEPS = 1_500
+_SHARED = ("class:", "mod:")
+_ROOTS = ("$", *_SHARED)
 
 
 def members_of(analysis: Analysis, class_name: str) -> Mapping[Place, tuple[str, ...]]:
-    """Tables, as ways from an object of a class, and the attributes of the object that stand in them."""
+    """Tables, as ways from an object of a class or as places of the process, and the object's attributes that stand in them."""
     found: Mapping[str, Mapping[Place, tuple[str, ...]]] | None = analysis.known.get(("enrolled", ""))
     if found is None:
         found = analysis.known["enrolled", ""] = _all_members(analysis)
@@ -32,7 +34,8 @@ def members_of(analysis: Analysis, class_name: str) -> Mapping[Place, tuple[str,
 
 
 def _all_members(analysis: Analysis) -> dict[str, Mapping[Place, tuple[str, ...]]]:
-    tables = frozenset(_tables(analysis))
+    left = {b.last_name(place) for each in analysis.behaviors.all() for place in _left(each)}
+    tables = frozenset(_tables(analysis)) - left
     found: dict[str, Mapping[Place, tuple[str, ...]]] = {}
     for key in sorted(_constructors(analysis, tables)) if tables else ():
         root = analysis.behaviors.built(key)
@@ -52,6 +55,13 @@ def _tables(analysis: Analysis) -> Iterator[str]:
                 for _, places in node.bindings:
                     for place in places:
                         yield from (before for before, part in pairwise(place) if part == ELEMENT)
+
+
+def _left(behavior: Behavior) -> Iterator[Place]:
+    """The tables out of which a function takes an object that it knows: who has left is in them no more."""
+    for node in behavior.nodes:
+        if isinstance(node, b.Touches) and "named" in node.tags:
+            yield from node.places
 
 
 def _constructors(analysis: Analysis, tables: frozenset[str]) -> set[str]:
@@ -74,7 +84,7 @@ def _constructors(analysis: Analysis, tables: frozenset[str]) -> set[str]:
 
 
 def _is_of(node: b.Touches, tables: frozenset[str]) -> bool:
-    return bool(node.places) and b.last_name(node.places[0]) in tables and node.places[0][0].startswith("$")
+    return bool(node.places) and b.last_name(node.places[0]) in tables and node.places[0][0].startswith(_ROOTS)
 
 
 def _members(analysis: Analysis, root: Behavior, tables: frozenset[str]) -> dict[Place, tuple[str, ...]]:
@@ -91,8 +101,9 @@ def _members(analysis: Analysis, root: Behavior, tables: frozenset[str]) -> dict
             for value in event.value_places:
                 if len(value) == 1 and value[0].startswith("@"):
                     kept[value[0]] = place[1]
-        elif node.how == "add" and place[0] == me and len(place) > 1 and place[-1] in tables:
-            entered.setdefault(place[1:], []).extend(v[0] for v in event.value_places if v[0].startswith("@"))
+        elif node.how == "add" and len(place) > 1 and place[-1] in tables and place[0].startswith((me, *_SHARED)):
+            way = place[1:] if place[0] == me else place
+            entered.setdefault(way, []).extend(v[0] for v in event.value_places if v[0].startswith("@"))
 
     visit(root, analysis.behaviors.built, see, ways=4, steps=_STEPS)
     found = {

@@ -174,6 +174,7 @@ class Evaluation(Expressions):
             computed=frozenset(self.computed),
             many=frozenset(self.many),
             params_in_capture=frozenset(self.captured_params),
+            yielded=tuple(self.yields) if lowered.is_generator and _only_yields(lowered.flow) else None,
         )
 
     def _declared_return(self) -> Value:
@@ -773,6 +774,18 @@ def _kept_or(bind: flow.Bind) -> tuple[Expr, flow.Bind, bool] | None:
             if flow.dotted_text(other) == name:
                 return test, bind._replace(value=then), True
     return None
+
+
+def _only_yields(body: Flow) -> bool:
+    """Whether a generator does nothing but yield, one after the other."""
+    items = body.items if isinstance(body, flow.Seq) else (body,)
+    yields = [
+        isinstance(each, flow.Eval) and isinstance(each.value, flow.Op) and each.value.op == "yield" for each in items
+    ]
+    return any(yields) and all(
+        found or (isinstance(each, flow.Eval) and isinstance(each.value, flow.Lit))
+        for found, each in zip(yields, items, strict=True)
+    )
 
 
 def _asks_capture(tests: Sequence[Test]) -> bool:

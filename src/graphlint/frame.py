@@ -240,6 +240,7 @@ class Frame(ABC):
         key: Value | None = None,
         *,
         strict: bool = False,
+        named: bool = False,
     ) -> None:
         value = self.whole(value)
         tags = value.tags & {
@@ -257,8 +258,7 @@ class Frame(ABC):
         }
         if value.test is not None and asks_capture(value.test):
             tags |= {"capturing"}
-        if strict:
-            tags |= {"strict"}
+        tags |= {word for word, holds in (("strict", strict), ("named", named)) if holds}
         if how == "write" and (constant := self.constant(value)) is not None:
             tags |= {f"={constant}"}
         is_new = how == "write" and value.slot is None and bool(value.types) and "empty" not in tags

@@ -26,6 +26,7 @@ _TAKEN = "taken"
 """Text of all items that a loop takes out of a table, one after the other."""
 _MAPS = frozenset(("map", "imap", "imap_unordered"))
 _DEEPEST = 6
+_SLICE = re.compile(r"\[[^\[\]]*:[^\[\]]*\]$")
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
@@ -76,6 +77,12 @@ def _compared(analysis: Analysis, root: b.Behavior, event: Event) -> frozenset[P
                 if any(place[: len(item)] == item for place in read):
                     found.update(place for place in read if place[: len(item)] != item)
     return frozenset(found)
+
+
+def is_of_a_slice(analysis: Analysis, first: Event, last: Event) -> bool:
+    """Whether the first of two events is about the items of a slice, and another loop leads to the second: over the rest of them."""
+    one, other = _item(analysis, first), _item(analysis, last)
+    return one is not None and one.kind == "some" and bool(_SLICE.search(one.text)) and one != other
 
 
 def _meet(some: Sequence[Place], others: Sequence[Place]) -> bool:

@@ -27,7 +27,7 @@ from graphlint.engines import Repetition, has_others, releasing_frame, repeated
 from graphlint.enrolled import members_of
 from graphlint.execution import Config, Event, Frame, visit
 from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
-from graphlint.identity import is_one_object, unknown_between, unknown_within, yields_between
+from graphlint.identity import is_of_a_slice, is_one_object, unknown_between, unknown_within, yields_between
 from graphlint.likeness import alike_text, goes_over_twice, has_doubled, is_doubled, is_unasked, may_be_alike
 from graphlint.platforms import is_on_one_platform
 from graphlint.readers import (
@@ -492,6 +492,8 @@ def _hazards(
             continue
         if alike and not is_unasked(analysis, root, trace):
             continue
+        if automaton.subject == "memory" and is_of_a_slice(analysis, trace[0], trace[-1]):
+            continue
         key = tuple(event.stack for event in trace)
         if automaton.subject == "memory":
             key = key[:-1]  # what dies first after the release says it all
@@ -507,7 +509,7 @@ def _members(analysis: Analysis, root: Behavior) -> Mapping[Place, tuple[Place, 
         return {}
     me = f"${root.receiver}"
     known = members_of(analysis, owner)
-    return {(me, *way): tuple((me, name) for name in names) for way, names in known.items()}
+    return {way if ":" in way[0] else (me, *way): tuple((me, name) for name in names) for way, names in known.items()}
 
 
 def _holds_nothing(subject: Subject, config: Config) -> bool:
