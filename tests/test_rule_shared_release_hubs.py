@@ -349,3 +349,104 @@ class Fleet:
 def test_some_of_them_end(tmp_path: Path, begin: str, free: str, is_reported: bool) -> None:
     text = SHRUNK.replace("FROM", begin).replace("FREE", free)
     assert reported(tmp_path, text) == ([free] if is_reported else [])
+
+
+ROUNDS = """
+import functools
+
+import torch
+
+
+class Rows:
+    blocks = {}
+
+    @classmethod
+    def get(cls, n):
+        if n not in cls.blocks:
+            cls.blocks[n] = torch.empty(n, device="cuda")
+        return cls.blocks[n]
+
+    @classmethod
+    def drop(cls):
+        cls.blocks.clear()
+
+
+class Plans:
+    def __init__(self):
+        self.plans = {}
+
+    def get(self, n):
+        if n not in self.plans:
+            self.plans[n] = torch.arange(n, device="cuda")
+        return self.plans[n]
+
+    def drop(self):
+        self.plans.clear()
+
+
+@functools.lru_cache(maxsize=None)
+def plans():
+    return Plans()
+
+
+class Engine:
+    def __init__(self, net):
+        self.net = net
+        self.graphs = {}
+        self.record()
+
+    def record(self):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.net(Rows.get(4), plans().get(4))
+        self.graphs[4] = graph
+
+    def end(self):
+        for graph in self.graphs.values():
+            graph.reset()
+        self.graphs.clear()
+
+
+class Pair:
+    def __init__(self, net):
+        self.target = Engine(net)
+        self.draft = Engine(net)
+
+    def exchange(self, net):
+        ONE
+
+    def choose(self, first):
+        loser = self.target if first else self.draft
+        LOSER
+
+
+def reload(engines: list[Engine]):
+    for engine in engines:
+        EACH
+    THEN
+"""
+
+
+@pytest.mark.parametrize("release", ["Rows.drop()", "plans().drop()"])
+@pytest.mark.parametrize(
+    ("one", "each", "then", "is_reported"),
+    [
+        ("self.draft.end()\n        RELEASE", "pass", "pass", True),
+        ("self.draft.end()\n        self.target.end()\n        RELEASE", "pass", "pass", False),
+        ("RELEASE", "pass", "pass", False),
+        ("pass", "engine.end()\n        RELEASE\n        engine.record()", "pass", True),
+        ("pass", "engine.end()", "RELEASE", False),
+    ],
+)
+def test_a_function_ends_one_of_several_and_releases(
+    tmp_path: Path, release: str, one: str, each: str, then: str, is_reported: bool
+) -> None:
+    text = ROUNDS.replace("ONE", one).replace("EACH", each).replace("THEN", then).replace("LOSER", "pass")
+    assert reported(tmp_path, text.replace("RELEASE", release)) == ([release] if is_reported else [])
+
+
+@pytest.mark.parametrize("end", ["loser.end()", "print(loser)"])
+def test_the_one_that_ends_may_be_either(tmp_path: Path, end: str) -> None:
+    text = ROUNDS.replace("ONE", "pass").replace("EACH", "pass").replace("THEN", "pass").replace("LOSER", end)
+    text = text.replace("        self.graphs.clear()\n", "        self.graphs.clear()\n        Rows.drop()\n")
+    assert reported(tmp_path, text) == (["Rows.drop()"] if end == "loser.end()" else [])

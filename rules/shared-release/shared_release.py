@@ -23,7 +23,7 @@ from graphlint.cohabitants import beside, in_common, told_apart
 from graphlint.descents import NotPartedError, descent, described
 from graphlint.edits import Applicability, Fix
 from graphlint.effects import Effect
-from graphlint.engines import Repetition, joining, releasing_frame, repeated
+from graphlint.engines import Repetition, has_sibling, joining, releasing_frame, repeated
 from graphlint.execution import Event, Frame, atoms, visit
 from graphlint.findings import Precision, Severity, Step, Suspect
 from graphlint.project import FunctionEntry
@@ -62,6 +62,7 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
         *_with_item(analysis),
         *_made_anew(analysis, runs),
         *_per_graph(analysis),
+        *_with_one(analysis),
     ):
         key = (suspect.path, suspect.at)
         if key not in best or len(suspect.trace) < len(best[key].trace):
@@ -390,6 +391,53 @@ def _per_graph(analysis: Analysis) -> Iterator[Suspect]:
                 if death.event.loops[-1:] == (loop,) and len(death.event.stack) == 1:
                     yield _suspect(analysis, root, site, [root.function], None, death)
                     break
+
+
+def _with_one(analysis: Analysis) -> Iterator[Suspect]:
+    """Releases that a function makes itself once it has ended one of several objects that use the memory.
+
+    Either in every round of a loop over all of them, or beside an attribute of its own object that keeps another one.
+    """
+    for root in analysis.roots():
+        if not {Effect.WS_RELEASE, Effect.GRAPH_DEATH} <= analysis.kinds[root.key]:
+            continue
+        sites = analysis.sites(root)
+        deaths = [site for site in sites if site.effect is Effect.GRAPH_DEATH and len(site.event.stack) > 1]
+        for site in sites if deaths else ():
+            slot = site.event.node.slot
+            if site.effect is not Effect.WS_RELEASE or slot is None or not _is_wide(analysis, site):
+                continue
+            if releasing_frame(site.event) not in (0, None) or any(_asked_about(site.event)):
+                continue
+            for death in deaths:
+                frame = death.event.stack[1]
+                owner = analysis.project.functions[frame.function].owner
+                if owner is None or len(frame.receiver) != 1 or slot not in reads(analysis, owner):
+                    continue
+                if keeps_items(analysis, owner, slot) or shares(analysis, owner, slot):
+                    continue
+                mine = frame.receiver[0]
+                if any(place[: len(mine)] == mine for place in site.places):
+                    continue  # it is of the one that ends
+                if _is_round(site, death, frame) or _is_beside(analysis, root, site, deaths, frame):
+                    whole = "it stands where one of them ends"
+                    holder = _scope(analysis, root, site)
+                    yield _suspect(analysis, root, site, (), None, death, holder=holder, whole=whole)
+                    break
+
+
+def _is_round(site: Site, death: Site, frame: Frame) -> bool:
+    """Whether each round of a loop over objects ends one of them, and releases."""
+    loop = _own_loop(site.event)
+    return loop is not None and loop in death.event.loops and ELEMENT in frame.receiver[0]
+
+
+def _is_beside(analysis: Analysis, root: b.Behavior, site: Site, deaths: Sequence[Site], frame: Frame) -> bool:
+    """Whether an attribute keeps another object of the kind that ends in one, and the function ends none but this one."""
+    ended = {each.event.stack[1].receiver for each in deaths}
+    mine = frame.receiver[0]
+    is_own = len(mine) == 2 and mine[0] == f"${root.receiver}" and ended == {(mine,)}
+    return is_own and not site.event.guards and has_sibling(analysis, root.function, frame.function, mine)
 
 
 def _own_loop(event: Event) -> Frame | None:

@@ -898,6 +898,9 @@ class Calling(Awaiting):
         if kept and "pool" in value.tags and function.memo == "function":
             slot = (f"mod:{bound.function}", MEMO)
             value = value._replace(places=(slot,), slot=slot)
+        elif function.memo == "function" and not function.facts.params and value.types and not value.calls:
+            slot = (f"mod:{bound.function}", MEMO)  # one object, which every call gives
+            value = value._replace(places=(slot,), slot=slot)
         elif kept and function.memo == "function" and (slot := (f"mod:{bound.function}", MEMO)) in self.all.slots:
             value = self.read(value._replace(slot=slot))
         if value.fresh:

@@ -55,8 +55,8 @@ def repeated(analysis: Analysis) -> Mapping[str, tuple[Repetition, ...]]:
         receivers: dict[str, dict[Place, Frame]] = {}
         for site in analysis.sites(root):
             for depth, frame in enumerate(site.event.stack):
-                if depth and frame.receiver and len(frame.receiver) == 1:
-                    receivers.setdefault(frame.function, {}).setdefault(frame.receiver[0], site.event.stack[0])
+                for place in frame.receiver if depth else ():  # several: it is one of them, and the others are there
+                    receivers.setdefault(frame.function, {}).setdefault(place, site.event.stack[0])
         many = root.many | _collected(root) if receivers else root.many
         for function, places in receivers.items():
             looped = [place for place in places if ELEMENT in place or place[0] in many]
@@ -65,6 +65,11 @@ def repeated(analysis: Analysis) -> Mapping[str, tuple[Repetition, ...]]:
                 repetition = Repetition(root.function, tuple(places), tuple(places.values()))
                 found.setdefault(function, []).append(repetition)
     return {function: tuple(each) for function, each in found.items()}
+
+
+def has_sibling(analysis: Analysis, root: str, method: str, place: Place) -> bool:
+    """Whether the object in an attribute, which a method runs on, has one of its class in another attribute beside it."""
+    return _Siblings(analysis).has(root, method, place)
 
 
 def has_others(analysis: Analysis, class_name: str, depth: int = 0) -> bool:

@@ -43,7 +43,7 @@ from graphlint.readers import (
 from graphlint.rule import Rule
 from graphlint.source import Span
 from graphlint.summaries import Analysis, Site
-from graphlint.values import ELEMENT, GRAPH, Place, Test, negated, store_place
+from graphlint.values import ELEMENT, GRAPH, MEMO, Place, Test, negated, store_place
 from graphlint.variables import held_by_variables, is_variable
 from graphlint.vocabulary import Entry
 from graphlint.warming import is_made_before
@@ -894,6 +894,8 @@ def place_text(place: Place, analysis: Analysis, root: Behavior) -> str:
     head, *rest = place
     if head.startswith("<"):
         return head.strip("<>")
+    if rest and rest[0] == MEMO and len(rest) > 1:
+        return place_text((f"{head.rpartition('.')[2]}()", *rest[1:]), analysis, root)
     if head.startswith("$"):
         head = head[1:].partition("#")[0]
     elif head.startswith("class:"):
