@@ -353,3 +353,24 @@ def test_what_moves_within_a_store_is_not_gone(tmp_path: Path, statement: str, c
             return lease("sums", x.shape[0])
     """
     assert len([each for each in findings(tmp_path, program) if each.severity is Severity.ERROR]) == count
+
+
+@pytest.mark.parametrize(("found", "count"), [("raise KeyError(label)", 0), ("return TABLE[label]", 1)])
+def test_who_is_refused_is_given_no_buffer_of_another_shape(tmp_path: Path, found: str, count: int) -> None:
+    program = f"""
+        import torch
+
+        TABLE = {{}}
+
+
+        def enter(label: str, n):
+            if label in TABLE:
+                {found}
+            TABLE[label] = torch.empty(n, device="cuda")
+            return TABLE[label]
+
+
+        def step(x):
+            return enter("sums", x.shape[0])
+    """
+    assert len(findings(tmp_path, program)) == count

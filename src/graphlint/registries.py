@@ -114,6 +114,16 @@ def _covered(source: Ingredient, key: frozenset[Ingredient]) -> bool:
     return False
 
 
+def _refuses(function: FunctionEntry, slot: Slot) -> bool:
+    """Whether a function raises where its table has an entry under the key already."""
+    for each in flow.statements(function.lowered.flow):
+        match each:
+            case flow.Alt(test=flow.Op(op="in", operands=(_, table)), then=then) if flow.last_name(table) == slot[1]:
+                last = then.items[-1] if isinstance(then, flow.Seq) and then.items else then
+                return isinstance(last, flow.Exit) and last.kind == "raise"
+    return False
+
+
 def text(source: Ingredient) -> str:
     """A source as a reader writes it."""
     if isinstance(source, Lossy):
@@ -222,6 +232,8 @@ class Registries:
                 continue
             if looks and all(look.eager for look in looks):
                 continue  # what a graph reads never comes from here
+            if _refuses(entry, slot):
+                continue  # nobody is given what another one asked for
             putting = making[0][0].function
             if putting != name and (not looks or looks[0].function == putting):
                 continue  # another function's
