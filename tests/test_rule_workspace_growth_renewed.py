@@ -104,6 +104,27 @@ RENEWED: Mapping[str, str] = {
             self.halves.left.replay()
             self.halves.right.replay()
 """,
+    "a capture may fail, and others are captured": """
+    def _renew(self, x):
+        self._grow(x)
+        if self.phase is Phase.JOINED:
+            try:
+                self._record()
+            except RuntimeError:
+                self.phase = Phase.SPLIT
+                self._record_halves()
+        elif self.phase is Phase.SPLIT:
+            self._record_halves()
+
+    def run(self, x):
+        if self._is_short(x):
+            self._renew(x)
+        if self.phase is Phase.JOINED:
+            self.joined.replay()
+        elif self.phase is Phase.SPLIT:
+            self.halves.left.replay()
+            self.halves.right.replay()
+""",
     "the others are given up": """
     def run(self, x):
         if self._is_short(x):
@@ -195,6 +216,45 @@ STALE: Mapping[str, str] = {
             self._record()
         self.steps[x.shape[0]].replay()
 """,
+    "a capture may fail": """
+    def _record_halves(self):
+        pass
+
+    def _record(self):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.out = self.net(self.rows)
+        self.joined = graph
+
+    def run(self, x):
+        if self._is_short(x):
+            self._grow(x)
+            try:
+                self._record()
+            except RuntimeError:
+                print("not captured")
+        self.joined.replay()
+""",
+    "a subclass captures as well": """
+    def _record_halves(self):
+        pass
+
+    def run(self, x):
+        if self._is_short(x):
+            self._grow(x)
+            self._record()
+        self.joined.replay()
+
+
+class Drafting(Decoder):
+    def draft(self):
+        self.first = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.first):
+            self.out = self.net(self.rows)
+
+    def guess(self):
+        self.first.replay()
+""",
     "another graph is given to the caller": """
     def _record_halves(self):
         pass
@@ -256,6 +316,34 @@ def test_silent_where_all_graphs_are_captured_anew(name: str) -> None:
 def test_reported_where_a_graph_stays(name: str) -> None:
     (found,) = reported(HEAD + STALE[name])
     assert "self._grow(x)" in found or "self.rows = " in found
+
+
+SHARED = """import torch
+
+
+class Room:
+    def __init__(self):
+        self.rows = torch.zeros(4, 8, device="cuda")
+
+
+class Decoder:
+    def __init__(self, net, room: Room):
+        self.net = net
+        self.room = room
+        self.graph = None
+
+    def run(self, x):
+        if self.room.rows.shape[0] < x.shape[0]:
+            self.room.rows = torch.zeros(x.shape[0], 8, device="cuda")
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph):
+                self.out = self.net(self.room.rows)
+        self.graph.replay()
+"""
+
+
+def test_what_another_object_keeps_may_be_read_by_others() -> None:
+    assert len(reported(SHARED)) == 1
 
 
 TWINS = """import torch

@@ -54,8 +54,10 @@ def renews_graphs(analysis: Analysis, root: Behavior, replaced: Event) -> bool:
     """
     owner = analysis.project.functions[root.function].owner
     slot = replaced.node.slot
-    if owner is None or slot is None or not replaced.places or replaced.places[0][0] != f"${root.receiver}":
+    if owner is None or slot is None or not replaced.places:
         return False
+    if replaced.places[0][0] != f"${root.receiver}" or len(replaced.places[0]) != 2:
+        return False  # what another object keeps may be shared
     if analysis.kinds.get(root.key, frozenset()).isdisjoint((Effect.CAPTURE, Effect.GRAPH_DEATH)):
         return False
     graphs = _graphs(analysis, owner)
@@ -70,6 +72,8 @@ def renews_graphs(analysis: Analysis, root: Behavior, replaced: Event) -> bool:
     if start is None:
         return False
     renewals = list(_renewals(events, start, f"${root.receiver}", is_read=bool(readers)))
+    at = {each.at for each in renewals}
+    renewals = [each for each in renewals if not _may_fail(analysis, events[each.at], [events[other] for other in at])]
     if not renewals or any(_is_replay(each) for each in events[start : max(each.at for each in renewals)]):
         return False
     return all(_is_renewed(place, renewals, graphs) for place in graphs.kept) and all(
@@ -106,6 +110,24 @@ def _renewals(events: Sequence[Event], start: int, me: str, *, is_read: bool) ->
             yield _Renewal((*place, ELEMENT), asked, at)
 
 
+def _may_fail(analysis: Analysis, event: Event, others: Sequence[Event]) -> bool:
+    """Whether what captures may fail, and the graph that was there stays: a handler goes on, and renews nothing itself."""
+    for depth, frame in enumerate(event.stack):
+        built = analysis.behaviors.built(frame.function)
+        for node in built.nodes if built is not None else ():
+            if not isinstance(node, b.Guarded) or not node.span.contains(frame.span):
+                continue
+            if any(handler.span.contains(frame.span) for handler in node.handlers):
+                continue
+            renewing = [each.stack[depth].span for each in others if len(each.stack) > depth]
+            for handler in node.handlers:
+                raises = any(isinstance(each, b.Leaves) and each.kind == "raise" for each in b.walk(handler.node))
+                ends = raises and not b.falls_through(handler.node)
+                if not ends and not any(handler.span.contains(span) for span in renewing):
+                    return True
+    return False
+
+
 def _key(event: Event) -> tuple[Place, ...] | None:
     """The key under which an event puts something into a container, as its function writes it."""
     node = event.node
@@ -138,7 +160,7 @@ def _graphs(analysis: Analysis, owner: str) -> _Graphs | None:
 
 
 def _read(analysis: Analysis, owner: str) -> _Graphs | None:
-    family = frozenset(analysis.project.mro(owner))
+    family = frozenset((*analysis.project.mro(owner), *_heirs(analysis, owner)))
     kept: set[Place] = set()
     replayed: list[tuple[Place, frozenset[Test]]] = []
     owners = set(family)
@@ -169,6 +191,13 @@ def _read(analysis: Analysis, owner: str) -> _Graphs | None:
                 replayed.append((("", *event.places[0][1:]), frozenset(map(_plain, event.guards))))
     known = all(any(place[: len(each)] == each for each in kept) for place, _ in replayed)
     return _Graphs(frozenset(kept), tuple(replayed), frozenset(owners)) if kept and known else None
+
+
+def _heirs(analysis: Analysis, owner: str) -> Iterator[str]:
+    """The classes that a class is a base of, near and far."""
+    for each in analysis.project.subclasses.get(owner, ()):
+        yield each
+        yield from _heirs(analysis, each)
 
 
 def _methods(analysis: Analysis, owner: str) -> Iterator[Behavior]:
