@@ -418,3 +418,43 @@ def test_what_another_method_empties_is_held_over_the_erasure(
 ) -> None:
     text = LEFT.replace("OTHER", other).replace("DO", do)
     assert found(tmp_path, text) == (["torch.cuda.empty_cache()"] if is_reported else [])
+
+
+OWNED = """
+import torch
+
+
+class Engine:
+    def __init__(self, net):
+        self.graphs = {}
+        self.outs = {}
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            out = net(4)
+        self.graphs[4] = graph
+        self.outs[4] = out
+
+    def release(self):
+        for graph in self.graphs.values():
+            graph.reset()
+        self.graphs.clear()
+
+
+class Executor:
+    def __init__(self, net):
+        self.engine = Engine(net)
+
+    def shutdown(self):
+        if self.engine is None:
+            return
+        self.engine.release()
+        END
+"""
+
+
+@pytest.mark.parametrize("drop", ["self.engine = None", "del self.engine"])
+def test_outputs_go_with_the_object_that_holds_them(tmp_path: Path, drop: str) -> None:
+    erase = "torch.cuda.empty_cache()"
+    assert found(tmp_path, OWNED.replace("END", f"{erase}\n        {drop}")) == [erase]
+    assert found(tmp_path, OWNED.replace("END", f"{drop}\n        {erase}")) == []
+    assert found(tmp_path, OWNED.replace("END", erase)) == []

@@ -209,6 +209,7 @@ def _workspaces(
         for place in (
             *_filled_again(analysis, root, graphs, death, sites),
             *_left_to_others(analysis, root, graphs, death, sites),
+            *_left_to_owner(analysis, root, graphs, death, sites),
         ):
             released.setdefault((graphs, place), Subject(place, graphs, held=True))
         for place in variables.get(graphs, ()):
@@ -277,6 +278,25 @@ def _left_to_others(
     for name in sorted({name for other, names in by_method.items() if other not in above for name in names} - touched):
         if not any(name in by_method.get(caller, ()) for caller in above):
             yield graphs[0], name
+
+
+def _left_to_owner(
+    analysis: Analysis, root: Behavior, graphs: Place, death: Site, sites: Sequence[Site]
+) -> Iterator[Place]:
+    """Attributes beside graphs that die all, with what captures made, which go with their object: the function drops it."""
+    slot, owner = death.event.node.slot, graphs[:-1]
+    if len(owner) < 2 or ELEMENT in owner or slot is None or slot[0] not in analysis.project.classes:
+        return
+    if not any(
+        isinstance(node, b.Touches) and owner in node.places and (node.how == "drop" or node.tags & {"none"})
+        for node in root.nodes
+    ):
+        return
+    touched = {place for site in sites for place in site.places}
+    for each in analysis.project.mro(slot[0]):
+        for name in analysis.behaviors.field_bindings(each) if each in analysis.project.classes else ():
+            if _is_output(analysis, (each, name)) and (*owner, name) not in touched:
+                yield *owner, name
 
 
 def _emptied(analysis: Analysis, owner: str) -> Mapping[str, frozenset[str]]:
@@ -515,6 +535,8 @@ def _members(analysis: Analysis, root: Behavior) -> Mapping[Place, tuple[Place, 
 def _holds_nothing(subject: Subject, config: Config) -> bool:
     """Whether a path knows that a workspace holds nothing; of a variable, whether it was not given any."""
     known = config.fact(("true", subject.place))
+    if any(config.fact(("none", subject.place[:size])) for size in range(2, len(subject.place))):
+        return True
     return known is not True if subject.place[0][0] == "%" else known is False
 
 
