@@ -230,3 +230,41 @@ def test_an_item_is_the_same_under_the_same_key(tmp_path: Path) -> None:
     owner = HEAD + OWNER.format(also="self.share.give()", between="").replace("        self.free()  # second\n", "")
     assert reported(tmp_path, owner + TABLE.format(key="name")) == ["self.remove(name)  # second"]
     assert reported(tmp_path, owner + TABLE.format(key="other")) == []
+
+
+FINALIZED = """
+import weakref
+
+
+def give(owner: Owner, share: Share):
+    owner.free()
+    {also}
+
+
+class Kept:
+    def __init__(self, net, share: Share):
+        self.owner = Owner(net, share, None)
+        self.share = share
+        self.owner.record(1)
+        {keep}
+
+    def close(self):
+        {close}
+"""
+ALIVE = "weakref.finalize(self, give, self.owner, share)"
+KEPT = "self.end = weakref.finalize(self, give, self.owner, share)"
+GIVE = "give(self.owner, self.share)  # second"
+
+
+def test_a_finalizer_that_stays_alive_releases_once_more(tmp_path: Path) -> None:
+    owner = HEAD + OWNER.format(also="", between="").replace("        self.free()  # second\n", "")
+
+    def second(also: str, keep: str, close: str) -> list[str]:
+        return reported(tmp_path, owner + FINALIZED.format(also=also, keep=keep, close=close))
+
+    assert second("share.give()", ALIVE, GIVE) == [GIVE]
+    assert second("share.give()", KEPT, GIVE) == [GIVE]
+    assert second("print()", ALIVE, GIVE) == []  # it finds nothing to do
+    assert second("share.give()", KEPT, "self.end()") == []
+    assert second("share.give()", KEPT, "self.end.detach(); " + GIVE) == []
+    assert second("share.give()", "pass", GIVE) == []

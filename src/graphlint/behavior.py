@@ -164,6 +164,8 @@ class Within(NamedTuple):
 Node: TypeAlias = Happens | Touches | Calls | Order | Either | Repeat | Each | Guarded | Leaves | Yields | Within
 
 NOTHING = Order(())
+FINALIZED = "<finalized>"
+"""Ends the key of a method together with the finalizer of its object, which does the same once more."""
 
 
 @dataclass

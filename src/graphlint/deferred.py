@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from graphlint import behavior as b
 from graphlint import flow
+from graphlint.assignments import assigned
 from graphlint.behavior import Behavior, Node, Slot
 from graphlint.flow import Expr
 from graphlint.frame import is_made_in
@@ -24,6 +25,7 @@ _CALLBACKS = frozenset(("callback", "push_async_callback"))
 _PUSHES = frozenset(("push", "push_async_exit"))
 _CONTEXTS = frozenset(("enter_context", "enter_async_context"))
 _CLOSES = frozenset(("close", "aclose", "__exit__", "__aexit__"))
+_DEEPEST = 3
 _REGISTERS = _CALLBACKS | _PUSHES | _CONTEXTS
 _METHODS = _REGISTERS | _CLOSES | {"pop_all"}
 
@@ -202,6 +204,36 @@ class Deferring(Lookups):
             return
         key = self._later(self.entry.name, expr.span, node, params[0].name, self.entry.name)
         self.all.finalizers.setdefault(owner.types[0].name, {})[key] = params[0].name
+        self._note_repeated(owner.types[0].name, key, node, expr)
+
+    def _note_repeated(self, class_name: str, key: str, node: Node, expr: flow.Call) -> None:
+        """Note the methods that do what a finalizer will do, which stays alive: it gives back a second time what they gave back."""
+        runs = {each.partition("|")[0] for each in _called(node)}
+        entry = self.project.classes.get(class_name)
+        names = {flow.last_name(target) for target, value, _ in assigned(self.entry.lowered.flow) if value == expr}
+        if entry is None or not any(map(self._gives_back, runs)):
+            return
+        methods = [self.project.functions[name] for name in entry.methods.values() if name != self.entry.name]
+        if any(not names.isdisjoint(method.facts.words) for method in methods):
+            return  # somebody calls it, or detaches it
+        for method in methods:
+            built = self.all.build(method.name)
+            if built is None or built.receiver is None or runs.isdisjoint(k.partition("|")[0] for k in built.callees):
+                continue
+            before = self._run_later(
+                key, self.entry.facts.params[0].name, ((f"${built.receiver}",),), method.facts.header
+            )
+            self.all.put(b.partial(built, f"{method.name}|{b.FINALIZED}", b.order([before, built.node])))
+
+    def _gives_back(self, function: str, depth: int = 0) -> bool:
+        """Whether a function takes from a count, or takes out what must be there, itself or in a call."""
+        built = self.all.build(function)
+        if built is None or depth > _DEEPEST:
+            return False
+        return any(
+            isinstance(node, b.Touches) and (node.how == "count" or node.tags & {"raised", "strict"})
+            for node in built.nodes
+        ) or any(self._gives_back(key.partition("|")[0], depth + 1) for key in built.callees)
 
     def finalized(self, class_name: str, places: tuple[Place, ...], span: Span) -> Iterator[Node]:
         """What the finalizers of an object do."""
@@ -209,6 +241,13 @@ class Deferring(Lookups):
         for each in self.project.mro(class_name):
             for key, receiver in self.all.finalizers.get(each, {}).items():
                 yield self._run_later(key, receiver, places, span)
+
+
+def _called(node: Node) -> Iterator[str]:
+    """Keys of the behaviors that calls in a node run."""
+    for each in b.walk(node):
+        if isinstance(each, b.Calls):
+            yield from each.behaviors
 
 
 def _objects(node: Node) -> Iterator[str]:

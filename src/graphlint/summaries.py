@@ -564,7 +564,13 @@ class Analysis:
     def roots(self) -> Iterator[Behavior]:
         """Effectful functions as written: no variants for argument types, no module levels."""
         for key, each in self.effectful.items():
-            if ("|" not in key or each.is_later) and not key.endswith(MODULE):
+            if ("|" not in key or each.is_later) and not key.endswith((MODULE, b.FINALIZED)):
+                yield each
+
+    def finalized(self) -> Iterator[Behavior]:
+        """Effectful methods, each with the finalizer of its object that does the same once more."""
+        for key, each in self.effectful.items():
+            if key.endswith(b.FINALIZED):
                 yield each
 
     def roots_of(self, function: str) -> Sequence[Behavior]:

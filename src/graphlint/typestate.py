@@ -81,7 +81,8 @@ def suspects(analysis: Analysis, rule: Rule) -> Iterator[Suspect]:
     runs = _Repetitions(analysis)
     cut: set[str] = set()
     found: dict[tuple[str, Span], list[tuple[Suspect, list[tuple[str, Span]]]]] = {}
-    for root in analysis.roots():
+    finalized = analysis.finalized() if automaton.subject == "graphs" else ()
+    for root in (*analysis.roots(), *finalized):
         effects = {effect.value for effect in analysis.kinds[root.key]}
         if not _reachable(automaton, effects) or (analysis.is_wrapper(root) and not has_doubled(analysis, root)):
             continue
@@ -775,7 +776,7 @@ def _suspect(
         "release": subject.release or (entry.released_by or "" if entry is not None else ""),
         "defined": _definition(analysis, subject.release),
         "sharers": _sharers(analysis, subject, trace),
-        "alike": _alike(analysis, trace, assumed=alike),
+        "alike": _alike(analysis, root, trace, assumed=alike),
         "function": function.facts.name,
         "loop": runs.loop(frame.function),
         "dominates": "yes" if dominated else "",
@@ -796,8 +797,10 @@ def _suspect(
     return suspect, [(functions[f.function].module.source.path, f.span) for f in event.stack[depth + 1 :]]
 
 
-def _alike(analysis: Analysis, trace: Sequence[Event], *, assumed: bool) -> str:
+def _alike(analysis: Analysis, root: Behavior, trace: Sequence[Event], *, assumed: bool) -> str:
     """What of several names a path takes for one object, as text; empty where it is one under one name."""
+    if root.key.endswith(b.FINALIZED):
+        return "the object's finalizer is alive and does it once more"
     if assumed:
         return alike_text(analysis, trace)
     first, last = trace[0].stack, trace[-1].stack
