@@ -277,7 +277,8 @@ def _left_to_others(
     above = {root.function, *(key.partition("|")[0] for key in analysis.callers.get(root.key, ()))}
     by_method = _emptied(analysis, owner)
     for name in sorted({name for other, names in by_method.items() if other not in above for name in names} - touched):
-        if not any(name in by_method.get(caller, ()) for caller in above):
+        together = _puts(analysis, (owner, name)) & _puts(analysis, (owner, graphs[1]))
+        if together and not any(name in by_method.get(caller, ()) for caller in above):
             yield graphs[0], name
 
 
@@ -296,8 +297,23 @@ def _left_to_owner(
     touched = {place for site in sites for place in site.places}
     for each in analysis.project.mro(slot[0]):
         for name in analysis.behaviors.field_bindings(each) if each in analysis.project.classes else ():
-            if _is_output(analysis, (each, name)) and (*owner, name) not in touched:
+            together = _puts(analysis, (each, name)) & _puts(analysis, slot)
+            if together and _is_output(analysis, (each, name)) and (*owner, name) not in touched:
                 yield *owner, name
+
+
+def _puts(analysis: Analysis, slot: b.Slot) -> frozenset[str]:
+    """The functions that put something into an attribute."""
+    known = analysis.known.get(("putting into", ""))
+    if known is None:
+        known = {}
+        for each in analysis.behaviors.all():
+            for node in each.nodes:
+                if isinstance(node, b.Touches) and node.slot is not None and node.how in ("add", "write"):
+                    if not node.tags & {"none", "empty"}:
+                        known.setdefault(node.slot, set()).add(each.function)
+        analysis.known["putting into", ""] = known
+    return frozenset(known.get(slot, ()))
 
 
 def _emptied(analysis: Analysis, owner: str) -> Mapping[str, frozenset[str]]:
