@@ -197,3 +197,147 @@ def test_a_weak_reference_holds_nothing(tmp_path: Path) -> None:
     text = text.replace("THEN", "self.last = None")
     assert found(tmp_path, text.replace("REF", "weakref.ref")) == []
     assert found(tmp_path, text.replace("REF", "tuple")) == ["torch.cuda.empty_cache()"]
+
+
+CARRIED = """
+import torch
+
+
+class Step:
+    def __init__(self, body, x):
+        self.x = x
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.out = body(x)
+
+    def play(self):
+        self.graph.replay()
+        return self.out.clone()
+
+    def reset(self):
+        self.graph.reset()
+        MORE
+
+
+class Steps:
+    def __init__(self, body):
+        self.body = body
+        self.steps = {}
+
+    def add(self, x):
+        self.steps[x.shape[0]] = Step(self.body, x)
+
+    def sleep(self):
+        for step in self.steps.values():
+            step.reset()
+        FIRST
+        THEN
+"""
+
+
+def test_an_object_that_never_gives_up_its_output_carries_it(tmp_path: Path) -> None:
+    erase, drop = "torch.cuda.empty_cache()", "self.steps.clear()"
+    text = CARRIED.replace("MORE", "pass")
+    assert found(tmp_path, text.replace("FIRST", erase).replace("THEN", drop)) == [erase]
+    assert found(tmp_path, text.replace("FIRST", drop).replace("THEN", erase)) == []
+
+
+@pytest.mark.parametrize("more", ["self.out = None", "del self.out"])
+def test_one_that_gives_it_up_does_not(tmp_path: Path, more: str) -> None:
+    text = CARRIED.replace("MORE", more)
+    assert (
+        found(tmp_path, text.replace("FIRST", "torch.cuda.empty_cache()").replace("THEN", "self.steps.clear()")) == []
+    )
+
+
+PLACES = """
+import torch
+
+
+class Pair:
+    def __init__(self, graph, out):
+        self.graph = graph
+        self.out = out
+
+
+class Ring:
+    def __init__(self, body, size):
+        self.body = body
+        self.seen = {}
+        self.ring = [None] * size
+        body.register_forward_hook(self.see)
+
+    def see(self, module, args, output):
+        self.seen[module] = KEPT
+
+    def fill(self, i, x):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            out = self.body(x)
+        self.ring[i] = Pair(graph, out)
+
+    def drain(self):
+        for each in self.ring:
+            if each is not None:
+                each.graph.reset()
+        FIRST
+        THEN
+        LAST
+"""
+
+
+def test_a_list_of_nothing_takes_the_place_of_one_with_outputs(tmp_path: Path) -> None:
+    text = PLACES.replace("KEPT", "1").replace("LAST", "pass")
+    erase, drop = "torch.cuda.empty_cache()", "self.ring = [None] * len(self.ring)"
+    assert found(tmp_path, text.replace("FIRST", erase).replace("THEN", drop)) == [erase]
+    assert found(tmp_path, text.replace("FIRST", drop).replace("THEN", erase)) == []
+
+
+def test_a_hook_sees_what_captures_compute(tmp_path: Path) -> None:
+    text = PLACES.replace("FIRST", "self.ring = []")
+    erase, drop = "torch.cuda.empty_cache()", "self.seen.clear()"
+    assert found(tmp_path, text.replace("KEPT", "output").replace("THEN", erase).replace("LAST", drop)) == [erase]
+    assert found(tmp_path, text.replace("KEPT", "output").replace("THEN", drop).replace("LAST", erase)) == []
+    assert found(tmp_path, text.replace("KEPT", "output.shape").replace("THEN", erase).replace("LAST", drop)) == []
+
+
+@pytest.mark.parametrize(("end", "times"), [("self.hidden.clear()", 0), ("self.hidden = {}", 1)])
+def test_one_container_under_two_names_is_emptied_for_both(tmp_path: Path, end: str, times: int) -> None:
+    text = f"""
+import torch
+
+
+class Target:
+    def __init__(self, body, x):
+        self.graphs = {{}}
+        self.hidden = {{}}
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            out = body(x)
+        self.graphs[8] = graph
+        self.hidden[8] = out
+
+    def end(self):
+        self.graphs.clear()
+        {end}
+        torch.cuda.empty_cache()
+
+
+class Draft:
+    def __init__(self, target: Target):
+        self.hidden = target.hidden
+
+    def end(self):
+        self.hidden = None
+
+
+class Worker:
+    def __init__(self, body, x):
+        self.target = Target(body, x)
+        self.draft = Draft(self.target)
+
+    def end(self):
+        self.target.end()
+        self.draft.end()
+"""
+    assert found(tmp_path, text) == ["self.target.end()"] * times

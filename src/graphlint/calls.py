@@ -453,6 +453,8 @@ class Calling(Awaiting):
             )
         result = self.by_name(name, Value(((f"@{expr.span.start}",),), fields=fields), expr.span)
         named = self.vocabulary.names.is_stream(name)
+        if name.startswith("register_") and name.endswith("hook") and args:
+            self._hook(args[0])
         result = self.made_of((receiver, *args, *keywords.values()), result._replace(tags=result.tags | named))
         if name not in _TO_HOST and (isinstance(expr.callee, flow.Attr) or callee.places):
             self.compute((receiver, *args, *keywords.values()), result)
@@ -796,6 +798,13 @@ class Calling(Awaiting):
         ):
             result = result._replace(test=("returned", identity))
         return result
+
+    def _hook(self, function: Value) -> None:
+        """A function that a module runs with what it is given and what it gives: in captures too."""
+        for bound in function.calls if self.emitting else ():
+            params = self.project.functions[bound.function].facts.params[1 if bound.receiver is None else 2 :]
+            for param in params:
+                self.all.captures_given.setdefault((bound.function, param.name), set()).add(self.owner)
 
     def _let_go(self, param: str, value: Value, built: Behavior, span: Span) -> None:
         """What a local variable holds is gone where a callee empties it."""

@@ -81,6 +81,8 @@ class Expressions(Calling):
                 values = [self.value(operand) for operand in operands]
                 tags = frozenset(("captured",)) if self.in_capture else frozenset[str]()
                 types = tuple(dict.fromkeys(t for v in values for t in v.types if t.name == TENSOR))
+                if expr.op == "*" and any(isinstance(each, flow.Group) and each.kind == "list" for each in operands):
+                    types = (Type("list"),)  # `[None] * n`
                 result = self.made_of(values, Value(((f"@{expr.span.start}",),), types, tags=tags))
                 if not any(isinstance(operand, flow.Lit) for operand in operands):  # a count grows by numbers
                     self.compute(values, result)

@@ -425,6 +425,13 @@ class Frame(ABC):
         """Note that a slot holds the same objects as others do."""
         notes = self.all.note(slot)
         notes.sources |= {each for each in _slots(value) if each != slot}
+        if (
+            value.slot is not None
+            and value.slot != slot
+            and value.places
+            and not any(ELEMENT in p for p in value.places)
+        ):
+            notes.same.add(value.slot)
         for place in value.places:
             if place[0].startswith("@") and not value.tags & CONSTANTS:
                 others = self.keepers.setdefault(place, set())

@@ -59,6 +59,8 @@ class SlotNotes:
     types: set[str] = field(default_factory=set)
     sources: set[Slot] = field(default_factory=set)
     """Slots whose values were put here as they are: both hold on to the same objects."""
+    same: set[Slot] = field(default_factory=set)
+    """Those of them that are the very same container: what empties one empties the other."""
     capturers: set[str] = field(default_factory=set)
     """Classes, and modules of functions, that captured what was put here."""
 

@@ -165,8 +165,33 @@ class Analysis:
                         found.add("memory")
                     if is_record(self.project.classes[name]):
                         found |= inside & {"captured", "tensor", "pool"}
+                    elif "captured" in inside and self.is_carrier(name):
+                        found.add("captured")
                 is_settled &= len(found) == before
         self._holds.update((each, frozenset(found)) for each, found in held.items())
+
+    def is_carrier(self, class_name: str) -> bool:
+        """Whether objects of a class keep what a capture made for as long as they are there: no method gives that up."""
+        if is_record(self.project.classes[class_name]):
+            return True
+        known = self.known.get(("carrier", class_name))
+        if known is None:
+            family = {each for each in self.project.mro(class_name) if each in self.project.classes}
+            methods = (name for each in family for name in self.project.classes[each].methods.values())
+            known = self.known["carrier", class_name] = not any(
+                isinstance(node, b.Happens) and node.effect is Effect.ERASE and not node.entry
+                if isinstance(node, b.Happens)
+                else isinstance(node, b.Touches)
+                and node.slot is not None
+                and node.slot[0] in family
+                and (node.how in _GIVES_UP or (node.how == "write" and bool(node.tags & {"none", "empty"})))
+                and "captured" in self.behaviors.note(node.slot).tags
+                and not name.endswith(".__init__")
+                for name in methods
+                if (built := self.behaviors.built(name)) is not None
+                for node in built.nodes
+            )
+        return bool(known)
 
     def _content(self, slot: Slot) -> _Content:
         """What is said of a slot itself."""

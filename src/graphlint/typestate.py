@@ -185,7 +185,7 @@ def _workspaces(
             if site.effect is not Effect.WS_RELEASE:
                 continue
             node = site.event.node
-            if is_variable(node.slot):
+            if is_variable(node.slot) or _is_emptied_elsewhere(analysis, site, sites):
                 continue
             by_name = isinstance(node, b.Happens) and node.by_name
             places = site.places or (_nowhere(node),)
@@ -225,6 +225,15 @@ def _workspaces(
             if release is not None and not is_made_before(analysis, slot):
                 released[graphs, place] = Subject(place, graphs, release=release, held=True)
     yield from released.values()
+
+
+def _is_emptied_elsewhere(analysis: Analysis, release: Site, sites: Sequence[Site]) -> bool:
+    """Whether what is released is the container of another attribute, and that has emptied it before."""
+    notes = analysis.behaviors.slots.get(release.event.node.slot) if release.event.node.slot is not None else None
+    return notes is not None and any(
+        isinstance(site.event.node, b.Touches) and site.event.node.how == "clear" and site.event.node.slot in notes.same
+        for site in sites[: sites.index(release)]
+    )
 
 
 def _nowhere(node: b.Happens | b.Touches) -> Place:
@@ -668,6 +677,11 @@ def _is_within(graphs: Place, died: Place) -> bool:
     return container(died)[: len(graphs)] == graphs or graphs[: len(died)] == died
 
 
+def _is_saved(event: Event) -> bool:
+    """Whether what a place loses stays alive, by a variable that stands for it."""
+    return isinstance(event.node, b.Touches) and bool(event.node.tags & {"moved", "saved"})
+
+
 def _ears(automaton: Automaton, subject: Subject) -> Callable[[Effect, Event, str], bool]:
     """Which effects a subject hears."""
 
@@ -679,6 +693,8 @@ def _ears(automaton: Automaton, subject: Subject) -> Callable[[Effect, Event, st
                 first = state == automaton.start and (subject.dropped or not subject.graphs)
                 return first or not subject.graphs or any(_is_within(subject.graphs, each) for each in event.places)
             if effect is Effect.GRAPH_DEATH:
+                if subject.place[:1] and subject.place[0][0] == "%" and _is_saved(event):
+                    return False  # the variable has the graphs, too
                 return any(container(each) == subject.graphs for each in event.places)
             if effect in (Effect.WS_RELEASE, Effect.KV_RELEASE, Effect.COMM_DESTROY):
                 if not event.places:

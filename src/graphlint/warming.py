@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from graphlint import behavior as b
-from graphlint.assignments import is_record
 from graphlint.behavior import Behavior, Slot
 from graphlint.conditions import asked_around
 from graphlint.effects import Effect
@@ -77,10 +76,10 @@ def _is_made_before(analysis: Analysis, slot: Slot) -> bool:
 
 
 def _records(analysis: Analysis, slot: Slot) -> list[str]:
-    """The records that a place keeps."""
+    """The records that a place keeps, and other objects that are no more than that."""
     notes = analysis.behaviors.slots.get(slot)
     classes = analysis.project.classes
-    return [name for name in notes.types if name in classes and is_record(classes[name])] if notes is not None else []
+    return [name for name in notes.types if name in classes and analysis.is_carrier(name)] if notes is not None else []
 
 
 def _asks_for_itself(store: Store) -> bool:
