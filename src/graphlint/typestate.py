@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from graphlint import behavior as b
 from graphlint import flow
+from graphlint.assignments import is_record
 from graphlint.automaton import EXIT, HAZARD, RAISE, Automaton
 from graphlint.behavior import Behavior
 from graphlint.effects import Effect
@@ -339,11 +340,19 @@ def _emptied(analysis: Analysis, owner: str) -> Mapping[str, frozenset[str]]:
             names = by_method.setdefault(root.function, set())
             for site in analysis.sites(root) if Effect.WS_RELEASE in analysis.kinds[root.key] else ():
                 slot = site.event.node.slot
-                if site.effect is Effect.WS_RELEASE and slot is not None and _is_output(analysis, slot):
+                if site.effect is not Effect.WS_RELEASE or slot is None or not _is_output(analysis, slot):
+                    continue
+                if not (_is_record(analysis, slot) and slot in root.reads):  # it takes over what another call has left
                     names.update(place[1] for place in site.places if place == (f"${root.receiver}", slot[1]))
         known = analysis.known["emptied", owner] = {name: frozenset(each) for name, each in by_method.items()}
     emptied: Mapping[str, frozenset[str]] = known
     return emptied
+
+
+def _is_record(analysis: Analysis, slot: b.Slot) -> bool:
+    """Whether an attribute holds a record, and no table of some."""
+    classes = (analysis.project.classes.get(t.name) for t in analysis.behaviors.field_types(*slot))
+    return any(each is not None and is_record(each) for each in classes)
 
 
 def _is_output(analysis: Analysis, slot: b.Slot) -> bool:
