@@ -288,3 +288,36 @@ class Server:
 
 def test_one_of_a_derived_class_lies_beside_one_of_its_base(tmp_path: Path) -> None:
     assert found(tmp_path, player("pass", "width") + DERIVED) == ["drop_tiles()"]
+
+
+MIXED = """
+class Dropping:
+    def drop_all(self):
+        drop_tiles()
+
+
+class Lane(Dropping):
+    def __init__(self, n):
+        self.n = n
+        tile(0, n)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.y = tile(0, n) + 1
+
+    def retire(self):
+        self.graph.reset()
+        self.drop_all()
+
+
+class Lanes:
+    def __init__(self, count):
+        self.lanes = [Lane(8) for _ in range(count)]
+
+    def shrink(self):
+        lane = self.lanes.pop()
+        lane.retire()
+"""
+
+
+def test_a_mixin_releases_for_its_object(tmp_path: Path) -> None:
+    assert found(tmp_path, TABLE + MIXED) == ["self.drop_all()"]

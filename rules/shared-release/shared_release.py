@@ -94,11 +94,22 @@ def _per_engine(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]]) 
 def _is_of_everybody(analysis: Analysis, root: b.Behavior, owner: str, site: Site) -> bool:
     """Whether an object's own method gives up what belongs to all, with no question who else is there."""
     event = site.event
-    if not _is_wide(analysis, site) or releasing_frame(event) != 0 or _is_last_user(analysis, site):
+    if not _is_wide(analysis, site) or not _is_own(analysis, owner, event) or _is_last_user(analysis, site):
         return False
     if _is_item_taken(event) and Effect.GRAPH_DEATH not in analysis.kinds[root.key]:
         return False  # a table that makes room, not an engine that ends
     return event.node.slot is None or not keeps_items(analysis, owner, event.node.slot)  # else it is a reference
+
+
+def _is_own(analysis: Analysis, owner: str, event: Event) -> bool:
+    """Whether an object releases for itself: in the method, or in one of a mixin that has no graphs and is told of nowhere else."""
+    depth = releasing_frame(event)
+    if not depth:
+        return depth == 0
+    inner = analysis.project.functions[event.stack[depth].function].owner
+    if inner in (None, owner) or event.stack[depth].receiver != event.stack[0].receiver:
+        return False
+    return "graph" not in analysis.owns(inner or "") and not reads(analysis, inner or "")
 
 
 def _beside_others(analysis: Analysis) -> Iterator[Suspect]:
