@@ -429,10 +429,10 @@ class Evaluation(Expressions):
             other: Flow = flow.NOTHING if when else new
             self.branch(self.test(test), then, other, bind.span)
             return
-        if not bind.op and (kept := _thinned(bind.target, bind.value)) is not None:
-            if not isinstance(kept, flow.Name) or self.variable(kept.id).slot is not None:
+        if not bind.op and (table := _thinned(bind.target, bind.value)) is not None:
+            if not isinstance(table, flow.Name) or self.variable(table.id).slot is not None:
                 self.value(bind.value)
-                held = self.value(kept)
+                held = self.value(table)
                 self.touch("pop", held.places, held.slot, bind.span, held=held.types)
                 return
         value = self.value(bind.value)
@@ -743,7 +743,7 @@ def _added_to(target: Expr, value: Expr) -> tuple[Expr, ...]:
 
 def _held_at_end(node: Node) -> tuple[Node, list[Node]]:
     """A block, and what it says at its end of local variables: nothing can fail behind that."""
-    items = list(node.items) if isinstance(node, b.Order) else [node]
+    items: list[Node] = [*node.items] if isinstance(node, b.Order) else [node]
     held: list[Node] = []
     for at in range(len(items) - 1, -1, -1):
         each = items[at]

@@ -57,9 +57,9 @@ class Expressions(Calling):
                     compared = [self.value(operand) for operand in expr.operands]
                     test = self.one_of(compared[0], expr.operands[1]) if op.endswith("in") else None
                     test = test or self.compare(op.removeprefix("not "), compared, expr.span)
-                    tags = {"captured"} if self.in_capture and is_of_elements(test) else set[str]()
+                    tags = frozenset(("captured",)) if self.in_capture and is_of_elements(test) else frozenset[str]()
                     said = negated(test) if op == "not in" else test
-                    return Value(test=said, types=(Type("bool"),), tags=frozenset(tags))
+                    return Value(test=said, types=(Type("bool"),), tags=tags)
                 return Value(test=self.test(expr), types=(Type("bool"),))
             case flow.Op(op="await", operands=operands):
                 awaited = self.value(operands[0]) if operands else NOTHING_KNOWN
