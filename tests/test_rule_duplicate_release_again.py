@@ -268,3 +268,37 @@ def test_a_finalizer_that_stays_alive_releases_once_more(tmp_path: Path) -> None
     assert second("share.give()", KEPT, "self.end()") == []
     assert second("share.give()", KEPT, "self.end.detach(); " + GIVE) == []
     assert second("share.give()", "pass", GIVE) == []
+
+
+TOLD = """
+class Several:
+    def __init__(self, net, share: Share):
+        self.left, self.right = Owner(net, share, None), Owner(net, share, None)
+        self.share = share
+        self.tables: dict[str, list[torch.cuda.CUDAGraph]] = {{}}
+
+    def drop(self, owner: Owner, why: str):
+        owner.free()
+        self.share.give()
+
+    def drop_named(self, name: str):
+        for graph in self.tables[name]:
+            graph.reset()
+        self.tables[name] = []
+        self.share.give()
+
+    def close(self, why: str):
+        {first}
+        {second}  # second
+"""
+
+
+def test_a_method_that_is_told_something_else_releases_that(tmp_path: Path) -> None:
+    owner = HEAD + OWNER.format(also="", between="").replace("        self.free()  # second\n", "")
+
+    def second(first: str, again: str) -> list[str]:
+        return reported(tmp_path, owner + TOLD.format(first=first, second=again))
+
+    assert second("self.drop(self.left, why)", "self.drop(self.left, why)") == ["self.drop(self.left, why)  # second"]
+    assert second("self.drop(self.left, why)", "self.drop(self.right, why)") == []
+    assert second('self.drop_named("a")', 'self.drop_named("b")') == []

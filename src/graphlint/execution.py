@@ -898,16 +898,18 @@ def _is_done_once(behavior: Behavior) -> bool:
 
 def _first_of(trace: Sequence[Event], call: _Scope) -> Event | None:
     """The last event of a path by which the same method of the same object ended graphs."""
-    given = [place for places in call.bindings.values() for place in places]
+    own = call.behavior.receiver
+    given = [
+        place
+        for name, places in call.bindings.items()
+        for place in places
+        if name != own and place[0][0] != "!" and (own is None or len(place) > 1 or place[0][0] == "@")
+    ]
     for event in reversed(trace):
         if event.effect is Effect.CAPTURE:
             return None
         if event.effect is Effect.GRAPH_DEATH and isinstance(event.node, b.Happens):
-            if (
-                call.behavior.receiver is None
-                and given
-                and not any(p[: len(g)] == g for p in event.places for g in given)
-            ):
+            if given and not any(p[: len(g)] == g for p in event.places for g in given):
                 continue  # a function that was given another object
             if any(each.function == call.behavior.function and each.receiver == call.receiver for each in event.stack):
                 return event

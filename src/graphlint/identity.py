@@ -52,6 +52,8 @@ def is_one_object(analysis: Analysis, root: b.Behavior, subject: Place, first: E
         return False
     if _is_made_again(analysis, subject, first, last):
         return False
+    if last.node is first.node and len(last.stack) < len(first.stack) and _is_told_another(analysis, first, last):
+        return False
     if last.node is first.node and len(last.stack) < len(first.stack) and not _is_item(first):
         return True  # the second call of a method, refused for the first
     one, other = _item(analysis, first), _item(analysis, last)
@@ -77,6 +79,34 @@ def _compared(analysis: Analysis, root: b.Behavior, event: Event) -> frozenset[P
                 if any(place[: len(item)] == item for place in read):
                     found.update(place for place in read if place[: len(item)] != item)
     return frozenset(found)
+
+
+def _is_told_another(analysis: Analysis, first: Event, last: Event) -> bool:
+    """Whether the second call of a method names something else than the first: `drop("decode")` behind `drop("prefill")`."""
+    second, methods = _call_at(analysis, last.stack[-1]), analysis.project.methods_named.keys()
+    if second is None:
+        return False
+    for frame in first.stack:
+        call = _call_at(analysis, frame)
+        if call is not None and flow.last_name(call) == flow.last_name(second):
+            names = zip(map(_name_of, call.args), map(_name_of, second.args), strict=False)
+            if any(one and other and one != other and not {one, other} <= methods for one, other in names):
+                return True
+    return False
+
+
+def _call_at(analysis: Analysis, frame: Frame) -> flow.Call | None:
+    return next((c for c in analysis.project.functions[frame.function].calls if c.span == frame.span), None)
+
+
+def _name_of(expr: Expr) -> str:
+    """The text of an argument that is a name of something: a literal, a member of an enumeration."""
+    match expr:
+        case flow.Lit(value=str() | int() as value) if not isinstance(value, bool):
+            return str(value)
+        case flow.Attr(base=flow.Name(id=base), name=name) if base[:1].isupper():
+            return f"{base}.{name}"
+    return ""
 
 
 def is_of_a_slice(analysis: Analysis, first: Event, last: Event) -> bool:
