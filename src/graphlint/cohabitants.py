@@ -96,10 +96,10 @@ def in_common(analysis: Analysis, owner: str) -> Mapping[str, tuple[str, Span]]:
                 for name, param, span in _given_to_several(analysis, each):
                     known.setdefault(name, {}).setdefault(param, (each.function, span))
     found: dict[str, tuple[str, Span]] = {}
-    for each in analysis.project.mro(owner):
-        init = analysis.project.method(owner, "__init__")
-        for attribute, param in analysis.behaviors.constructor_aliases(owner).items() if init is not None else ():
-            if (where := known.get(each, {}).get(param)) is not None:
+    aliases = analysis.behaviors.constructor_aliases(owner) if analysis.project.method(owner, "__init__") else {}
+    for base in analysis.project.mro(owner):
+        for attribute, param in aliases.items():
+            if (where := known.get(base, {}).get(param)) is not None:
                 found[attribute] = where
     return found
 
@@ -143,8 +143,8 @@ def told_apart(analysis: Analysis, owner: str, slot: Slot) -> tuple[str, Span] |
                         return store.function, analysis.project.functions[store.function].facts.span
     for store, keys in _keyed(analysis, slot):
         params = {key[0][1:] for key in keys if len(key) == 1}
-        for key in analysis.callers.get(store.key, ()) if params else ():
-            caller = analysis.effectful[key]
+        for calling in analysis.callers.get(store.key, ()) if params else ():
+            caller = analysis.effectful[calling]
             if caller.receiver is None or not _is_of(analysis, caller, owner):
                 continue
             for node in caller.nodes:

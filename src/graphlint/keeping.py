@@ -273,8 +273,10 @@ class Runs:
                     if counts and id(store) not in found and store.follows(event):
                         found[id(store)] = event
 
-            facts = {} if capturing is None else {"capturing": capturing}
-            done = self.analysis.run(root, "", monitor, None, **facts)
+            if capturing is None:
+                done = self.analysis.run(root, "", monitor)
+            else:
+                done = self.analysis.run(root, "", monitor, capturing=capturing)
             self._reached[key] = found if done is not None or found else None
         return self._reached[key]
 

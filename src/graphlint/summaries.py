@@ -179,7 +179,7 @@ class Analysis:
             family = {each for each in self.project.mro(class_name) if each in self.project.classes}
             methods = (name for each in family for name in self.project.classes[each].methods.values())
             known = self.known["carrier", class_name] = not any(
-                isinstance(node, b.Happens) and node.effect is Effect.ERASE and not node.entry
+                node.effect is Effect.ERASE and not node.entry
                 if isinstance(node, b.Happens)
                 else isinstance(node, b.Touches)
                 and node.slot is not None
@@ -570,11 +570,11 @@ class Analysis:
                             notes.tags.add("captured")
                             notes.capturers |= {owner} if owner is not None else set()
                     elif isinstance(node, b.Calls):
-                        for name, places in node.bindings if owner is not None else ():
+                        for name, places in node.bindings:
                             for callee in node.behaviors if not each.computed.isdisjoint(places) else ():
-                                self.behaviors.captures_given.setdefault((callee.partition("|")[0], name), set()).add(
-                                    owner
-                                )
+                                given = self.behaviors.captures_given
+                                if owner is not None:
+                                    given.setdefault((callee.partition("|")[0], name), set()).add(owner)
 
     def _simplified(self, node: Node) -> Node:
         match node:
