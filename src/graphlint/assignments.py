@@ -203,3 +203,12 @@ def is_field(entry: ClassEntry, name: str) -> bool:
     head = annotation.base if isinstance(annotation, flow.Item) else annotation
     last = head.name if isinstance(head, flow.Attr) else getattr(head, "id", "")
     return is_record(entry) and last != "ClassVar"
+
+
+def looked_up_under(expr: Expr) -> Iterator[Expr]:
+    """The keys that an expression asks a dictionary for."""
+    match expr:
+        case flow.Call(callee=flow.Attr(name="get" | "pop" | "setdefault"), args=(key, *_)):
+            yield key
+        case flow.Op(op="in" | "not in", operands=(key, _)):
+            yield key

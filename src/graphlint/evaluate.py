@@ -25,6 +25,7 @@ from graphlint.rebasing import holds_captured
 from graphlint.source import Span
 from graphlint.values import (
     CONSTANTS,
+    CONTAINERS,
     ELEMENT,
     FALSE,
     GRAPH,
@@ -506,7 +507,9 @@ class Evaluation(Expressions):
                     return
                 if methods := self.item_methods(container, "__setitem__"):
                     self.call_functions(methods, (key, value), (), span)
-                elif not (isinstance(index, flow.Op) and index.op == "Slice"):
+                    if not self.is_own_container(container):
+                        return
+                if not (isinstance(index, flow.Op) and index.op == "Slice"):
                     self.touch("add", container.places, container.slot, span, value, key=key)
                     self.filled(base, container, value)
                 elif "empty" in value.tags:
@@ -536,6 +539,11 @@ class Evaluation(Expressions):
         """What an object of the project does where an item of it is assigned, or deleted."""
         methods = (self.project.method(t.name, name) for t in held.types[:1] if t.name in self.project.classes)
         return tuple(Bound(method, held) for method in methods if method is not None)
+
+    def is_own_container(self, held: Value) -> bool:
+        """Whether an object of the project is a dictionary, or another container, itself: the method may call what that does."""
+        bases = (each for t in held.types[:1] for each in self.project.mro(t.name)[1:])
+        return any(each.rpartition(".")[2] in CONTAINERS or each.endswith("UserDict") for each in bases)
 
     def hold_parts(self, targets: Sequence[Expr], value: Value, values: Sequence[Value] | None, span: Span) -> None:
         """Of what a call gave, what a capture made belongs to the graphs that it gave beside that."""
@@ -575,7 +583,8 @@ class Evaluation(Expressions):
                     return
                 if methods := self.item_methods(held, "__delitem__"):
                     self.call_functions(methods, (self.value(key),), (), span)
-                    return
+                    if not self.is_own_container(held):
+                        return
                 how = "clear" if (flow.dotted_text(base), flow.dotted_text(key)) in self.emptied else "pop"
                 gone = NOTHING_KNOWN if how == "clear" else None
                 self.touch(how, held.places, held.slot, span, held=held.types, key=gone, strict=True)

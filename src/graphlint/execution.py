@@ -514,13 +514,14 @@ class Execution:
         if members is None:
             return None
         out: Outcome = {}
+        item = (*over[0], ELEMENT)
         for member in members:
-            scope.ways[(*over[0], ELEMENT)] = member
+            scope.ways[item] = member
             result = self._node(node.body, scope, configs)
             ended = [result.pop(kind, []) for kind in ("next", "continue", "break")]
             configs = _distinct([config for each in ended for config in each])
             _add(out, result)
-        del scope.ways[(*over[0], ELEMENT)]
+        del scope.ways[item]
         _add(out, self._node(node.other, scope, configs) if configs else {})
         return {kind: _distinct(each) for kind, each in out.items()}
 

@@ -138,7 +138,7 @@ def _is_made_again(analysis: Analysis, subject: Place, first: Event, last: Event
 def _goes_on(body: flow.Flow, one: Span, other: Span) -> bool:
     """Whether a block that has the first of two statements, and not the other, ends in a `continue` or a `break`."""
     for each in flow.statements(body):
-        if isinstance(each, flow.Try) and each.final is not None and _spans(each.final, other):
+        if isinstance(each, flow.Try) and _spans(each.final, other):
             return False  # the `finally` runs all the same
         if isinstance(each, flow.Seq) and each.items and _spans(each, one) and not _spans(each, other):
             last = each.items[-1]
