@@ -63,6 +63,7 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
         *_made_anew(analysis, runs),
         *_per_graph(analysis),
         *_with_one(analysis),
+        *_again(analysis, runs),
     ):
         key = (suspect.path, suspect.at)
         if key not in best or len(suspect.trace) < len(best[key].trace):
@@ -435,6 +436,37 @@ def _with_one(analysis: Analysis) -> Iterator[Suspect]:
                     holder = _scope(analysis, root, site)
                     yield _suspect(analysis, root, site, (), None, death, holder=holder, whole=whole)
                     break
+
+
+def _again(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]]) -> Iterator[Suspect]:
+    """Releases by a method that ends the graphs of its object and captures them again: the others of its class live on."""
+    several: dict[str, Repetition] = {}
+    for name, repetitions in runs.items():
+        owner = analysis.project.functions[name].owner
+        if owner is not None:
+            several.setdefault(owner, repetitions[0])
+    for root in analysis.roots():
+        owner = analysis.project.functions[root.function].owner
+        repetition = several.get(owner or "")
+        kinds = analysis.kinds[root.key]
+        if owner is None or repetition is None or root.function in runs or root.function.endswith(".__init__"):
+            continue
+        if not {Effect.WS_RELEASE, Effect.GRAPH_DEATH, Effect.CAPTURE} <= kinds or not _owns_graphs(
+            analysis, owner, root
+        ):
+            continue
+        for site in analysis.sites(root):
+            slot = site.event.node.slot
+            if site.effect is not Effect.WS_RELEASE or slot is None or slot not in reads(analysis, owner):
+                continue
+            if not _is_of_everybody(analysis, root, owner, site) or any(_asked_about(site.event)):
+                continue
+            if not shares(analysis, owner, slot):
+                frame = repetition.frames[0]
+                more = _told(analysis, repetition.root, frame.span, "there are several of the class")
+                whole = "the others do not capture again with it"
+                holder = _scope(analysis, root, site)
+                yield _suspect(analysis, root, site, (), None, holder=holder, whole=whole, more=more)
 
 
 def _is_round(site: Site, death: Site, frame: Frame) -> bool:

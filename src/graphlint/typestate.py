@@ -198,7 +198,10 @@ def _workspaces(
                         or (isinstance(node, b.Touches) and analysis.keeps_captured(node.slot))
                         or (
                             "captured" in analysis.holds(node.slot)
-                            and place[: len(place) - 1] == graphs[: len(place) - 1]
+                            and (
+                                place[: len(place) - 1] == graphs[: len(place) - 1]
+                                or any(len(dead) > 1 and place[:-1] == dead[:-1] for dead in death.places)
+                            )
                         )
                         or (_is_of_captures(analysis, node.slot, death) and _is_nearest(place, graphs, death, deaths))
                     )
