@@ -212,3 +212,51 @@ class Engine:
     (finding,) = check.check(["."], Settings(), registry.select(("duplicate-release",))).findings
     assert finding.fix is not None
     assert finding.fix.applicability is Applicability.SAFE
+
+
+STACK = """
+import torch
+
+
+class Stack:
+    def __init__(self):
+        self.sets = []
+
+    def push(self, n):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            torch.ones(n, device="cuda")
+        self.sets.append({n: graph})
+
+    def pop(self):
+        for graph in self.sets.pop().values():
+            graph.reset()
+
+
+class Server:
+    def __init__(self):
+        self.stack = Stack()
+        self.stack.push(1)
+
+    def load(self):
+        self.stack.push(2)
+
+    def unload(self):
+        self.stack.pop()
+
+    def attempt(self):
+        FIRST
+        self.load()
+        self.unload()
+        self.stack.pop()
+"""
+
+
+@pytest.mark.parametrize(("first", "count"), [("self.stack.push(3)", 0), ("pass", 1)])
+def test_two_that_were_put_in_are_taken_out_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, count: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("m.py").write_text(STACK.replace("FIRST", first))
+    findings = check.check(["."], Settings(), registry.select(("duplicate-release",))).findings
+    assert len(findings) == count

@@ -50,7 +50,7 @@ def is_one_object(analysis: Analysis, root: b.Behavior, subject: Place, first: E
     """
     if first.places and last.places and not _meet(first.places, last.places):
         return False
-    if _is_made_again(analysis, subject, first, last):
+    if _is_made_again(analysis, subject, first, last) or _are_two_of_two(analysis, root, first, last):
         return False
     if last.node is first.node and len(last.stack) < len(first.stack) and _is_told_another(analysis, first, last):
         return False
@@ -64,6 +64,25 @@ def is_one_object(analysis: Analysis, root: b.Behavior, subject: Place, first: E
     if (mine := _compared(analysis, root, first)) and (theirs := _compared(analysis, root, last)) and mine != theirs:
         return False  # each ends the items that name the one who asks
     return not _is_replaced(analysis, root, subject, first, last)
+
+
+def _are_two_of_two(analysis: Analysis, root: b.Behavior, first: Event, last: Event) -> bool:
+    """Whether two items are taken out of a table into which the function has put two before: each its own."""
+    if not first.places or not last.places:
+        return False
+    place = last.places[0]
+    table = place[: place.index(ELEMENT)] if ELEMENT in place else place
+    put: set[Span] = set()
+    taken: set[Span] = set()
+
+    def see(event: Event) -> None:
+        node = event.node
+        if isinstance(node, b.Touches) and table in event.places and node.how in ("add", "pop"):
+            (put if node.how == "add" else taken).add(event.stack[0].span)
+
+    visit(analysis.effectful.get(root.key, root), analysis.effectful.get, see)
+    end = last.stack[0].span
+    return {first.stack[0].span, end} <= taken and sum(span.start < end.start for span in put) > 1
 
 
 def _compared(analysis: Analysis, root: b.Behavior, event: Event) -> frozenset[Place]:
