@@ -230,3 +230,62 @@ def test_a_file_that_no_import_can_name(path: str, tmp_path: Path) -> None:
     for where in (tmp_path, file.parent):
         findings = check.check([str(where)], Settings(), registry.select((RULE,))).findings
         assert [each.fix is not None for each in findings] == [True]
+
+
+HELPED = """
+import dataclasses
+from typing import Any, NamedTuple
+
+import torch
+
+
+class Pair(NamedTuple):
+    graph: torch.cuda.CUDAGraph
+    out: torch.Tensor
+
+
+@dataclasses.dataclass
+class Data:
+    graph: torch.cuda.CUDAGraph
+    out: Any
+
+
+class Plain:
+    def __init__(self, graph, out):
+        self.graph = graph
+        self.out = out
+
+
+class Engine:
+    def __init__(self, net):
+        self.net = net
+        self.table = {{}}
+        self.pool = torch.cuda.graph_pool_handle()
+
+    def _record(self, n):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self.pool):
+            out = self.net(n)
+        return {kind}(graph, out)
+
+    def run(self, n):
+        if n not in self.table:
+            self.table[n] = self._record(n)
+        self.table[n].graph.replay()
+
+    def attach(self):
+        for step in self.table.values():
+            step.graph.reset()
+        self.table.clear()
+        {then}
+"""
+
+
+@pytest.mark.parametrize("kind", ["Pair", "Data", "Plain"])
+@pytest.mark.parametrize(
+    ("then", "count"), [("pass", 1), ("self.pool = torch.cuda.graph_pool_handle()", 0), ("self.pool = None", 0)]
+)
+def test_graphs_in_records_that_a_helper_makes(kind: str, then: str, count: int) -> None:
+    Path("m.py").write_text(HELPED.format(kind=kind, then=then))
+    findings = check.check(["."], Settings(), registry.select((RULE,))).findings
+    assert len(findings) == count

@@ -458,3 +458,42 @@ def test_outputs_go_with_the_object_that_holds_them(tmp_path: Path, drop: str) -
     assert found(tmp_path, OWNED.replace("END", f"{erase}\n        {drop}")) == [erase]
     assert found(tmp_path, OWNED.replace("END", f"{drop}\n        {erase}")) == []
     assert found(tmp_path, OWNED.replace("END", erase)) == []
+
+
+PIECES = """
+import torch
+
+
+class Piece:
+    def __init__(self, fn):
+        self.fn = fn
+        self.graph = None
+        self.result = None
+
+
+class Pieces:
+    def __init__(self, fns, x):
+        self.pieces = [Piece(fn) for fn in fns]
+        self.x = x
+
+    def record(self):
+        for piece in self.pieces:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                result = piece.fn(self.x)
+            piece.graph, piece.result = graph, result
+
+    def discard(self):
+        for piece in self.pieces:
+            piece.graph = None
+            EARLY
+        torch.cuda.empty_cache()
+        for piece in self.pieces:
+            piece.result = None
+"""
+
+
+@pytest.mark.parametrize(("early", "is_reported"), [("pass", True), ("piece.result = None", False)])
+def test_outputs_of_a_record_go_before_the_pool(tmp_path: Path, early: str, is_reported: bool) -> None:
+    text = PIECES.replace("EARLY", early)
+    assert found(tmp_path, text) == (["torch.cuda.empty_cache()"] if is_reported else [])

@@ -450,3 +450,14 @@ def test_the_one_that_ends_may_be_either(tmp_path: Path, end: str) -> None:
     text = ROUNDS.replace("ONE", "pass").replace("EACH", "pass").replace("THEN", "pass").replace("LOSER", end)
     text = text.replace("        self.graphs.clear()\n", "        self.graphs.clear()\n        Rows.drop()\n")
     assert reported(tmp_path, text) == (["Rows.drop()"] if end == "loser.end()" else [])
+
+
+@pytest.mark.parametrize(("after", "is_reported"), [("self.record()", True), ("pass", False)])
+@pytest.mark.parametrize("several", ["for engine in engines:\n        engine.end()", "print(engines)"])
+def test_one_of_several_captures_again(tmp_path: Path, after: str, several: str, is_reported: bool) -> None:
+    text = ROUNDS.replace("ONE", "pass").replace("LOSER", "pass").replace("THEN", "pass")
+    text = text.replace("for engine in engines:\n        EACH", several)
+    text = text.replace("        self.graphs.clear()\n", "        self.graphs.clear()\n\n    def again(self):\n"
+                        f"        self.end()\n        Rows.drop()\n        {after}\n", 1)  # fmt: skip
+    text = text.replace("self.draft = Engine(net)", "pass")
+    assert reported(tmp_path, text) == (["Rows.drop()"] if is_reported and several.startswith("for") else [])

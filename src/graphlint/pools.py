@@ -193,6 +193,11 @@ class _Runs:
         self.portions: dict[tuple[object, ...], int] = {}
         self.part = analysis.sliced(_USES)
         self.execution = Execution(self.part.behaviors.get, self.monitor, tested=self.part.remembered)
+        self.inside: dict[Place, set[Place]] = {}
+        """By object that a function makes, what it is made with."""
+        for each in self.part.behaviors.values():
+            for (made, _), places in each.aliases.items():
+                self.inside.setdefault((made,), set()).update(place for place in places if place[0].startswith("@"))
 
     def hazards(self) -> Iterator[tuple[Event, ...]]:
         """Paths to a capture into a pool without users, shortest first: capture, release, capture."""
@@ -335,10 +340,10 @@ class _Runs:
             1 < len(place) < size and self.pool[: len(place)] == place for place in event.places
         )
 
-    @staticmethod
-    def moved(state: _State, event: Event) -> _State:
-        """A live graph that is put into a container is from then on the container's."""
+    def moved(self, state: _State, event: Event) -> _State:
+        """A live graph that is put into a container, itself or in an object made with it, is from then on the container's."""
         kept = {_holder(place) for place in event.value_places}
+        kept |= {inner for place in kept for inner in self.inside.get(place, ())}
         stored = {each for each in state.live if any(each[: len(place)] == place for place in kept)}
         if not stored:
             return state
