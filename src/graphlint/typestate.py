@@ -200,7 +200,7 @@ def _workspaces(
                             "captured" in analysis.holds(node.slot)
                             and (
                                 place[: len(place) - 1] == graphs[: len(place) - 1]
-                                or any(len(dead) > 1 and place[:-1] == dead[:-1] for dead in death.places)
+                                or _is_of_one_record(analysis, node.slot, place, death)
                             )
                         )
                         or (_is_of_captures(analysis, node.slot, death) and _is_nearest(place, graphs, death, deaths))
@@ -313,6 +313,14 @@ def _left_to_owner(
             together = _puts(analysis, (each, name)) & _puts(analysis, slot)
             if together and _is_output(analysis, (each, name)) and (*owner, name) not in touched:
                 yield *owner, name
+
+
+def _is_of_one_record(analysis: Analysis, slot: b.Slot | None, place: Place, death: Site) -> bool:
+    """Whether an attribute lies beside a graph that dies, in one object, and one function has put both there."""
+    graph = death.event.node.slot
+    if slot is None or graph is None or not any(len(dead) > 1 and place[:-1] == dead[:-1] for dead in death.places):
+        return False
+    return not _puts(analysis, slot).isdisjoint(_puts(analysis, graph))
 
 
 def _puts(analysis: Analysis, slot: b.Slot) -> frozenset[str]:
