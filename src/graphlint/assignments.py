@@ -205,10 +205,11 @@ def is_field(entry: ClassEntry, name: str) -> bool:
     return is_record(entry) and last != "ClassVar"
 
 
-def looked_up_under(expr: Expr) -> Iterator[Expr]:
-    """The keys that an expression asks a dictionary for."""
-    match expr:
-        case flow.Call(callee=flow.Attr(name="get" | "pop" | "setdefault"), args=(key, *_)):
-            yield key
-        case flow.Op(op="in" | "not in", operands=(key, _)):
-            yield key
+_LOOKUPS = (b"get(%b)", b"get(%b,", b"pop(%b)", b"pop(%b,", b"setdefault(%b,", b"if %b in ", b" %b not in ")
+
+
+def is_key(function: FunctionEntry, name: str) -> bool:
+    """Whether the text of a function looks something up under a variable: a tensor is no key."""
+    start, end = function.facts.span
+    text, word = function.module.source.content, name.encode()
+    return any(text.find(form % word, start, end) >= 0 for form in _LOOKUPS)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import pairwise
 
 from graphlint import behavior as b
 from graphlint import flow
-from graphlint.assignments import assigned, looked_up_under, starts_empty
+from graphlint.assignments import assigned, is_key, starts_empty
 from graphlint.behavior import Node, Slot
 from graphlint.dispatch import text_of
 from graphlint.facts import MODULE, Param
@@ -380,21 +379,11 @@ class Frame(ABC):
         """Note that a result was computed of what the function was given, or has computed: of tensors, if it is captured."""
         if any(
             place in self.computed
-            or (len(place) == 1 and place[0][0] == "$" and place[0] != self.me and place[0][1:] not in self.keys)
+            or (len(place) == 1 and place[0][0] == "$" and place[0] != self.me and not is_key(self.entry, place[0][1:]))
             for value in values
             for place in value.places
         ):
             self.computed.update(place for place in result.places if len(place) == 1 and place[0][0] == "@")
-
-    @cached_property
-    def keys(self) -> frozenset[str]:
-        """Variables of the function that something is looked up under: a tensor is no key."""
-        return frozenset(
-            key.id
-            for expr in flow.expressions(self.entry.lowered.flow)
-            for key in looked_up_under(expr)
-            if isinstance(key, flow.Name)
-        )
 
     def graphs_of(self, value: Value) -> tuple[Place, ...]:
         """The graphs that what is in a value belongs to: those beside it there, or where a local variable is known to hold it."""
