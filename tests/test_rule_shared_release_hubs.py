@@ -461,3 +461,65 @@ def test_one_of_several_captures_again(tmp_path: Path, after: str, several: str,
                         f"        self.end()\n        Rows.drop()\n        {after}\n", 1)  # fmt: skip
     text = text.replace("self.draft = Engine(net)", "pass")
     assert reported(tmp_path, text) == (["Rows.drop()"] if is_reported and several.startswith("for") else [])
+
+
+TOWERS = """
+import functools
+
+import torch
+
+
+@functools.lru_cache(maxsize=None)
+def table(n):
+    angle = torch.arange(n, device="cuda")
+    return angle.cos(), angle.sin()
+
+
+class Tower:
+    def __init__(self, net):
+        INIT
+        self.graphs = {}
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            net(self.pair())
+        self.graphs[4] = graph
+
+    def pair(self):
+        return PAIR
+
+    def unload(self):
+        for graph in self.graphs.values():
+            graph.reset()
+        self.graphs.clear()
+        table.cache_clear()
+
+
+class Server:
+    def __init__(self, net):
+        self.text = Tower(net)
+        self.vision = Tower(net)
+
+    def drop(self):
+        self.vision.unload()
+"""
+
+
+@pytest.mark.parametrize(
+    ("init", "pair", "is_reported"),
+    [
+        ("self.cos, self.sin = table(4)", "self.cos, self.sin", False),
+        ("self.both = table(4)", "self.both", False),
+        ("table(4)", "table(4)", True),
+    ],
+)
+def test_who_keeps_what_a_cached_function_gave_loses_nothing(
+    tmp_path: Path, init: str, pair: str, is_reported: bool
+) -> None:
+    text = TOWERS.replace("INIT", init).replace("PAIR", pair)
+    assert reported(tmp_path, text) == (["table.cache_clear()"] if is_reported else [])
+
+
+def test_a_cache_is_named_after_its_function(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text(TOWERS.replace("INIT", "table(4)").replace("PAIR", "table(4)"))
+    (finding,) = check.check([str(tmp_path)], Settings(), registry.select(("shared-release",))).findings
+    assert finding.message.startswith("the cache of table is released here")

@@ -911,7 +911,8 @@ class Calling(Awaiting):
             slot = (f"mod:{bound.function}", MEMO)  # one object, which every call gives
             value = value._replace(places=(slot,), slot=slot)
         elif kept and function.memo == "function" and (slot := (f"mod:{bound.function}", MEMO)) in self.all.slots:
-            value = self.read(value._replace(slot=slot))
+            items = tuple(item._replace(slot=slot) for item in value.items) if value.items is not None else None
+            value = self.read(value._replace(slot=slot, items=items))
         if value.fresh:
             value = value._replace(fresh=() if kept else tuple(self.passed_on(origin, span) for origin in value.fresh))
         declared = self.project.annotation(function.module, function.facts.returns)

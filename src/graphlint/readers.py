@@ -260,8 +260,8 @@ def keeps_items(analysis: Analysis, owner: str, slot: Slot) -> bool:
             entry = analysis.project.classes.get(each)
             for name in {*analysis.behaviors.field_bindings(each), *entry.attributes} if entry is not None else ():
                 notes = analysis.behaviors.slots.get((each, name))
-                if notes is not None and notes.sources and _lasts(analysis, each, name):
-                    found |= notes.sources
+                if notes is not None:
+                    found |= {source for source in notes.sources if _lasts(analysis, each, name, source)}
         analysis.known[key] = frozenset(found)
     return slot in analysis.known[key]
 
@@ -274,12 +274,12 @@ def _records(analysis: Analysis, owner: str) -> Iterator[str]:
                 yield each
 
 
-def _lasts(analysis: Analysis, owner: str, name: str) -> bool:
+def _lasts(analysis: Analysis, owner: str, name: str, source: Slot) -> bool:
     """Whether an attribute keeps each item that it is given: it is given one alone, or has a table for them."""
     bound = [each for each in analysis.behaviors.field_bindings(owner).get(name, ()) if each[2] != "annotation"]
     if any(how == "item" for _, _, how in bound):
         return True
-    if analysis.is_container((owner, name)):
+    if analysis.is_container((owner, name)) and source[1] != MEMO:
         return False  # it may be the table itself
     return all(
         function.facts.name in ("__init__", "__post_init__")

@@ -971,8 +971,9 @@ def place_text(place: Place, analysis: Analysis, root: Behavior) -> str:
     head, *rest = place
     if head.startswith("<"):
         return head.strip("<>")
-    if rest and rest[0] == MEMO and len(rest) > 1:
-        return place_text((f"{head.rpartition('.')[2]}()", *rest[1:]), analysis, root)
+    if rest and rest[0] == MEMO:
+        name = head.rpartition(".")[2]
+        return place_text((f"{name}()", *rest[1:]), analysis, root) if len(rest) > 1 else f"the cache of {name}"
     if head.startswith("$"):
         head = head[1:].partition("#")[0]
     elif head.startswith("class:"):
