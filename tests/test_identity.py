@@ -260,3 +260,59 @@ def test_two_that_were_put_in_are_taken_out_again(
     Path("m.py").write_text(STACK.replace("FIRST", first))
     findings = check.check(["."], Settings(), registry.select(("duplicate-release",))).findings
     assert len(findings) == count
+
+
+HOLDERS = """
+import torch
+
+
+class Steps:
+    def __init__(self):
+        self.table = {}
+
+    def record(self, n):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            torch.ones(n, device="cuda")
+        self.table[n] = graph
+
+    def release(self):
+        for graph in self.table.values():
+            graph.reset()
+
+
+class Executor:
+    def __init__(self, steps: Steps):
+        self.steps = steps
+
+    def shutdown(self):
+        self.steps.release()
+
+
+class Creator:
+    def __init__(self, steps: Steps):
+        self.steps = steps
+
+    def shutdown(self):
+        self.steps.release()
+
+
+def create(draft, wide):
+    steps = Steps()
+    steps.record(1)
+    holder = Executor(steps) if wide else Creator(steps)
+    holder.shutdown()
+    for each in [ORDER]:
+        if each is None:
+            continue
+        each.release()
+"""
+
+
+@pytest.mark.parametrize(("order", "count"), [("steps, draft", 1), ("draft", 0)])
+def test_either_of_two_holders_leads_to_one_object(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str, count: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("m.py").write_text(HOLDERS.replace("ORDER", order))
+    assert len(check.check(["."], Settings(), registry.select(("duplicate-release",))).findings) == count

@@ -25,6 +25,7 @@ _TAKERS = frozenset(("pop", "popitem", "popleft"))
 _TAKEN = "taken"
 """Text of all items that a loop takes out of a table, one after the other."""
 _MAPS = frozenset(("map", "imap", "imap_unordered"))
+_SHARED = ("class:", "mod:")
 _DEEPEST = 6
 _SLICE = re.compile(r"\[[^\[\]]*:[^\[\]]*\]$")
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -240,7 +241,13 @@ def _together(first: Event, last: Event) -> int:
 
 def _is_item(event: Event) -> bool:
     """Whether the object whose method leads to an event is one of a table, or one of several."""
-    return any(map(_is_one_of_several, event.stack))
+    return not _is_exact(event) and any(map(_is_one_of_several, event.stack))
+
+
+def _is_exact(event: Event) -> bool:
+    """Whether the method that an event happens in is one object's, whichever of several others led to it."""
+    receiver = next((frame.receiver for frame in reversed(event.stack) if frame.receiver), ())
+    return len(receiver) == 1 and ELEMENT not in receiver[0] and not receiver[0][0].startswith(_SHARED)
 
 
 def _is_one_of_several(frame: Frame) -> bool:
@@ -251,10 +258,9 @@ def _item(analysis: Analysis, event: Event) -> _Item | None:
     """Which item of a table an event is about; None where it is about none."""
     if not any(ELEMENT in place for place in event.places) and not _is_item(event):
         return None
-    within = next(
-        (depth for depth, frame in enumerate(event.stack) if _is_one_of_several(frame)),
-        len(event.stack),
-    )
+    within = len(event.stack)
+    if not _is_exact(event):
+        within = next((depth for depth, frame in enumerate(event.stack) if _is_one_of_several(frame)), within)
     if within == 0:
         return None
     frame = event.stack[within - 1]
