@@ -911,8 +911,9 @@ class Calling(Awaiting):
             slot = (f"mod:{bound.function}", MEMO)  # one object, which every call gives
             value = value._replace(places=(slot,), slot=slot)
         elif kept and function.memo == "function" and (slot := (f"mod:{bound.function}", MEMO)) in self.all.slots:
-            items = tuple(item._replace(slot=slot) for item in value.items) if value.items is not None else None
-            value = self.read(value._replace(slot=slot, items=items))
+            whole = value.items
+            parts = tuple(item._replace(slot=slot) for item in whole) if whole is not None else None
+            value = self.read(value._replace(slot=slot, items=parts))
         if value.fresh:
             value = value._replace(fresh=() if kept else tuple(self.passed_on(origin, span) for origin in value.fresh))
         declared = self.project.annotation(function.module, function.facts.returns)
