@@ -578,7 +578,7 @@ class Evaluation(Expressions):
                 if (entry := self.entry_of(base, held, key)) is not None:
                     self.touch("drop", entry.places, entry.slot, span, held=entry.types)
                     return
-                if isinstance(key, flow.Op) and key.op == "Slice" and not key.operands:  # `del self.graphs[:]`
+                if flow.is_whole(key):  # `del self.graphs[:]`
                     self.touch("clear", held.places, held.slot, span, held=held.types)
                     return
                 if methods := self.item_methods(held, "__delitem__"):
