@@ -20,34 +20,23 @@ from dataclasses import dataclass
 
 from graphlint import behavior as b
 from graphlint import flow
-from graphlint.assignments import is_record
 from graphlint.automaton import EXIT, HAZARD, RAISE, Automaton
 from graphlint.behavior import Behavior
 from graphlint.effects import Effect
-from graphlint.engines import Repetition, has_others, releasing_frame, repeated
+from graphlint.engines import Repetition, has_others, repeated
 from graphlint.enrolled import members_of
-from graphlint.execution import Config, Event, Frame, visit
+from graphlint.execution import Config, Event, Frame
 from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
 from graphlint.identity import is_of_a_slice, is_one_object, unknown_between, unknown_within, yields_between
 from graphlint.likeness import alike_text, goes_over_twice, has_doubled, is_doubled, is_unasked, may_be_alike
 from graphlint.platforms import is_on_one_platform
-from graphlint.readers import (
-    RELEASES,
-    Evidence,
-    common,
-    container,
-    holds_class,
-    is_drop,
-    is_item_of_another,
-    read_memory,
-)
+from graphlint.readers import RELEASES, Evidence, container, is_drop, is_item_of_another, read_memory
 from graphlint.rule import Rule
 from graphlint.source import Span
 from graphlint.summaries import Analysis, Site
-from graphlint.values import ELEMENT, GRAPH, MEMO, Place, Test, negated, store_place
-from graphlint.variables import held_by_variables, is_variable
+from graphlint.values import ELEMENT, MEMO, Place, Test, negated
 from graphlint.vocabulary import Entry
-from graphlint.warming import is_made_before
+from graphlint.workspaces import evidence, nowhere, store_of, workspaces
 
 _POOL = "<pool>"
 """Ends the place of graphs that stand for the pool whose handle that place holds."""
@@ -162,337 +151,23 @@ def _subjects(analysis: Analysis, automaton: Automaton, root: Behavior, sites: S
         case "process":
             yield Subject(())
         case "workspace":
-            yield from _workspaces(analysis, root, sites, deaths)
+            for found in workspaces(analysis, root, sites, deaths):
+                yield Subject(
+                    found.place,
+                    found.graphs,
+                    by_name=found.by_name,
+                    entry=found.entry,
+                    release=found.release,
+                    held=found.held,
+                )
         case "memory":
             for memory in read_memory(analysis, root, sites):
                 by_name = memory.evidence is not Evidence.READ
                 yield Subject(memory.place, memory.graphs, by_name=by_name, dropped=memory.dropped)
             for graphs, death in deaths.items():
-                for entry in _evidence(analysis, death):
-                    if (place := _store(entry)) is not None:
+                for entry in evidence(analysis, death):
+                    if (place := store_of(entry)) is not None:
                         yield Subject(place, graphs, entry=entry, dropped=is_drop(analysis, death))
-
-
-def _workspaces(
-    analysis: Analysis, root: Behavior, sites: Sequence[Site], deaths: dict[Place, Site]
-) -> Iterator[Subject]:
-    """Memory that lies, or may lie, in the pool of graphs that die here."""
-    released: dict[tuple[Place, Place], Subject] = {}
-    variables: dict[Place, list[Place]] = {}
-    for place, graphs in held_by_variables(analysis, root, deaths):
-        variables.setdefault(graphs, []).append(place)
-    for graphs, death in deaths.items():
-        for site in sites:
-            if site.effect is not Effect.WS_RELEASE:
-                continue
-            node = site.event.node
-            if is_variable(node.slot) or _is_emptied_elsewhere(analysis, site, sites):
-                continue
-            by_name = isinstance(node, b.Happens) and node.by_name
-            places = site.places or (_nowhere(node),)
-            for place in places:
-                entry = analysis.entry_for(node.slot)
-                inside = entry is not None or (
-                    (
-                        (node.slot in analysis.captured_slots)
-                        or (isinstance(node, b.Touches) and analysis.keeps_captured(node.slot))
-                        or (
-                            "captured" in analysis.holds(node.slot)
-                            and (
-                                place[: len(place) - 1] == graphs[: len(place) - 1]
-                                or _is_of_one_record(analysis, node.slot, place, death)
-                            )
-                        )
-                        or (_is_of_captures(analysis, node.slot, death) and _is_nearest(place, graphs, death, deaths))
-                    )
-                    and not is_made_before(analysis, node.slot)
-                )
-                if by_name or inside:
-                    released.setdefault(
-                        (graphs, place), Subject(place, graphs, by_name=by_name and not inside, entry=entry)
-                    )
-        for place in (
-            *_filled_again(analysis, root, graphs, death, sites),
-            *_left_to_others(analysis, root, graphs, death, sites),
-            *_left_to_owner(analysis, root, graphs, death, sites),
-        ):
-            released.setdefault((graphs, place), Subject(place, graphs, held=True))
-        for place in variables.get(graphs, ()):
-            released.setdefault((graphs, place), Subject(place, graphs, held=True))
-        for entry in _evidence(analysis, death):
-            store = _store(entry)
-            if store is not None:
-                released[graphs, store] = Subject(store, graphs, entry=entry, held=True)
-        node = death.event.node
-        for slot, place in analysis.kept_by_captures(node.slot[0] if node.slot is not None else "").items():
-            release = analysis.releaser(slot)
-            if release is not None and not is_made_before(analysis, slot):
-                released[graphs, place] = Subject(place, graphs, release=release, held=True)
-    yield from released.values()
-
-
-def _is_emptied_elsewhere(analysis: Analysis, release: Site, sites: Sequence[Site]) -> bool:
-    """Whether what is released is the container of another attribute, and that has emptied it before."""
-    notes = analysis.behaviors.slots.get(release.event.node.slot) if release.event.node.slot is not None else None
-    return notes is not None and any(
-        isinstance(site.event.node, b.Touches) and site.event.node.how == "clear" and site.event.node.slot in notes.same
-        for site in sites[: sites.index(release)]
-    )
-
-
-def _nowhere(node: b.Happens | b.Touches) -> Place:
-    """Stands for the place of what is released where nobody knows which object's it is."""
-    if isinstance(node, b.Happens):
-        return (f"<{node.label}>",)
-    owner, name = node.slot or ("", "")
-    return (f"<{owner.rpartition('.')[2]}.{name}>",)
-
-
-def _filled_again(
-    analysis: Analysis, root: Behavior, graphs: Place, death: Site, sites: Sequence[Site]
-) -> Iterator[Place]:
-    """Tables beside graphs that die all, where later captures put what they make instead of what the dead ones made.
-
-    The object itself captures again: who asks it to end its graphs, and later to capture, may read the last outputs between.
-    """
-    node = death.event.node
-    of_all = ELEMENT not in death.places[0] if isinstance(node, b.Happens) else node.how != "pop"
-    if not (of_all or death.event.loops) or not any(site.effect is Effect.CAPTURE for site in sites):
-        return
-    if root.key not in _filling(analysis):
-        return
-    found: list[Event] = []
-    visit(root, analysis.effectful.get, found.append)
-    for event in found:
-        node = event.node
-        if not isinstance(node, b.Touches) or node.how != "add" or "captured" not in node.tags:
-            continue
-        if not event.places or event.in_constructor:
-            continue
-        place = container(event.places[0])
-        held = analysis.holds(node.slot)
-        own = root.receiver is not None and place[0] == f"${root.receiver}"
-        if own and "captured" in held and "graph" not in held and place[:-1] == graphs[:-1] and len(place) > 1:
-            yield place
-
-
-def _left_to_others(
-    analysis: Analysis, root: Behavior, graphs: Place, death: Site, sites: Sequence[Site]
-) -> Iterator[Place]:
-    """Attributes beside graphs that die all, with what captures made, which another method of the object empties later."""
-    owner = analysis.project.functions[root.function].owner
-    node = death.event.node
-    of_all = ELEMENT not in death.places[0] if isinstance(node, b.Happens) else node.how != "pop"
-    is_own = len(graphs) == 2 and graphs[0] == f"${root.receiver}" and owner is not None
-    if not is_own or not (of_all or death.event.loops) or owner is None:
-        return
-    touched = {place[1] for site in sites for place in site.places if place[0] == graphs[0] and len(place) > 1}
-    above = {root.function, *(key.partition("|")[0] for key in analysis.callers.get(root.key, ()))}
-    by_method = _emptied(analysis, owner)
-    for name in sorted({name for other, names in by_method.items() if other not in above for name in names} - touched):
-        together = _puts(analysis, (owner, name)) & _puts(analysis, (owner, graphs[1]))
-        if together and not any(name in by_method.get(caller, ()) for caller in above):
-            yield graphs[0], name
-
-
-def _left_to_owner(
-    analysis: Analysis, root: Behavior, graphs: Place, death: Site, sites: Sequence[Site]
-) -> Iterator[Place]:
-    """Attributes beside graphs that die all, with what captures made, which go with their object: the function drops it."""
-    slot, owner = death.event.node.slot, graphs[:-1]
-    if len(owner) < 2 or ELEMENT in owner or slot is None or slot[0] not in analysis.project.classes:
-        return
-    if not any(
-        isinstance(node, b.Touches) and owner in node.places and (node.how == "drop" or node.tags & {"none"})
-        for node in root.nodes
-    ):
-        return
-    touched = {place for site in sites for place in site.places}
-    for each in analysis.project.mro(slot[0]):
-        for name in analysis.behaviors.field_bindings(each) if each in analysis.project.classes else ():
-            together = _puts(analysis, (each, name)) & _puts(analysis, slot)
-            if together and _is_output(analysis, (each, name)) and (*owner, name) not in touched:
-                yield *owner, name
-
-
-def _is_of_one_record(analysis: Analysis, slot: b.Slot | None, place: Place, death: Site) -> bool:
-    """Whether an attribute lies beside a graph that dies, in one object, and one function has put both there."""
-    graph = death.event.node.slot
-    if slot is None or graph is None or not any(len(dead) > 1 and place[:-1] == dead[:-1] for dead in death.places):
-        return False
-    return not _puts(analysis, slot).isdisjoint(_puts(analysis, graph))
-
-
-def _puts(analysis: Analysis, slot: b.Slot) -> frozenset[str]:
-    """The functions that put something into an attribute."""
-    known = analysis.known.get(("putting into", ""))
-    if known is None:
-        known = {}
-        for each in analysis.behaviors.all():
-            for node in each.nodes:
-                if isinstance(node, b.Touches) and node.slot is not None and node.how in ("add", "write"):
-                    if not node.tags & {"none", "empty"}:
-                        known.setdefault(node.slot, set()).add(each.function)
-        analysis.known["putting into", ""] = known
-    return frozenset(known.get(slot, ()))
-
-
-def _emptied(analysis: Analysis, owner: str) -> Mapping[str, frozenset[str]]:
-    """By method of a class, the attributes with what captures made that it empties."""
-    known = analysis.known.get(("emptied", owner))
-    if known is None:
-        by_method: dict[str, set[str]] = {}
-        for root in analysis.roots():
-            if (
-                root.function.endswith((".__init__", ".__del__"))
-                or analysis.project.functions[root.function].owner != owner
-            ):
-                continue
-            names = by_method.setdefault(root.function, set())
-            for site in analysis.sites(root) if Effect.WS_RELEASE in analysis.kinds[root.key] else ():
-                slot = site.event.node.slot
-                if site.effect is not Effect.WS_RELEASE or slot is None or not _is_output(analysis, slot):
-                    continue
-                if not (_is_record(analysis, slot) and slot in root.reads):  # it takes over what another call has left
-                    names.update(place[1] for place in site.places if place == (f"${root.receiver}", slot[1]))
-        known = analysis.known["emptied", owner] = {name: frozenset(each) for name, each in by_method.items()}
-    emptied: Mapping[str, frozenset[str]] = known
-    return emptied
-
-
-def _is_record(analysis: Analysis, slot: b.Slot) -> bool:
-    """Whether an attribute holds a record, and no table of some."""
-    classes = (analysis.project.classes.get(t.name) for t in analysis.behaviors.field_types(*slot))
-    return any(each is not None and is_record(each) for each in classes)
-
-
-def _is_output(analysis: Analysis, slot: b.Slot) -> bool:
-    """Whether an attribute holds what captures made, and no graph."""
-    held = analysis.holds(slot)
-    return "captured" in held and "graph" not in held and not is_made_before(analysis, slot)
-
-
-def _filling(analysis: Analysis) -> frozenset[str]:
-    """Keys of the behaviors that put what a capture made into a table, themselves or through a call."""
-    known = analysis.known.get(("filling", ""))
-    if known is None:
-        found: set[str] = set()
-        waiting = [
-            key
-            for key, each in analysis.effectful.items()
-            if any(
-                isinstance(n, b.Touches) and n.how == "add" and "captured" in n.tags and not is_variable(n.slot)
-                for n in each.nodes
-            )
-        ]
-        while waiting:
-            key = waiting.pop()
-            if key not in found:
-                found.add(key)
-                waiting += analysis.callers.get(key, ())
-        known = analysis.known["filling", ""] = frozenset(found)
-    filling: frozenset[str] = known
-    return filling
-
-
-def _is_of_captures(analysis: Analysis, slot: b.Slot | None, death: Site) -> bool:
-    """Whether an object of another class holds what the class, or the module, that keeps the dying graphs has captured."""
-    notes = analysis.behaviors.slots.get(slot) if slot is not None else None
-    owner = death.event.node.slot
-    if slot is None or notes is None or owner is None or "captured" not in analysis.holds(slot):
-        return False
-    owners = (owner[0], *analysis.project.mro(owner[0]))
-    known = [notes, *(analysis.behaviors.note(source) for source in sorted(notes.sources))]
-    return slot[0] not in owners and any(not each.capturers.isdisjoint(owners) for each in known)
-
-
-def _is_nearest(place: Place, graphs: Place, death: Site, deaths: Mapping[Place, Site]) -> bool:
-    """Whether no graphs of the same attribute of another object lie nearer to a place."""
-    slot = death.event.node.slot
-    alike = [each for each, other in deaths.items() if other.event.node.slot == slot]
-    return common(place, graphs) == max(common(place, each) for each in alike)
-
-
-def _store(entry: Entry) -> Place | None:
-    return store_place(entry.store) if entry.store is not None else None
-
-
-def _evidence(analysis: Analysis, death: Site) -> Iterator[Entry]:
-    """Vocabulary's allocations under capture that the graphs that die here are known to contain.
-
-    Either the captured code calls one, or a class that owns the graphs' owner releases its store: an engine that gives
-    workspaces back around its warm-up runs the operator that takes them.
-    """
-    node = death.event.node
-    owner = node.slot[0] if node.slot is not None else None
-    if isinstance(node, b.Happens) and node.types and analysis.vocabulary.canonical(node.types[0]) != GRAPH:
-        owner = node.types[0]  # a release of an object that owns graphs
-    for entries in analysis.vocabulary.calls.values():
-        for entry in entries:
-            if not entry.while_capturing or entry.released_by is None:
-                continue
-            if owner is not None and _owner_releases(analysis, owner, entry):
-                yield entry
-
-
-def _owner_releases(analysis: Analysis, owner: str, entry: Entry) -> bool:
-    """Whether a class that holds instances of `owner` releases the entry's store somewhere."""
-    return any(_fields_of(analysis, holder, owner) & words for holder, words in _releasers(analysis, entry))
-
-
-def _releasers(analysis: Analysis, entry: Entry) -> Sequence[tuple[str, frozenset[str]]]:
-    """Classes with a method that itself releases the entry's store, and the words of that method."""
-    known = analysis.releasers.get(entry.name)
-    if known is None:
-        store = _store(entry)
-        known = analysis.releasers[entry.name] = []
-        if store is None or not _is_mentioned(analysis, store):
-            return known
-        for root in analysis.roots():
-            function = analysis.project.functions[root.function]
-            if function.owner is None or Effect.WS_RELEASE not in analysis.kinds[root.key]:
-                continue
-            for site in analysis.sites(root):
-                if (
-                    site.effect is Effect.WS_RELEASE
-                    and store in map(container, site.places)
-                    and releasing_frame(site.event) == 0
-                ):
-                    known.append((function.owner, function.facts.words))
-                    break
-    return known
-
-
-def _is_mentioned(analysis: Analysis, store: Place) -> bool:
-    """Whether anything in the project touches a store of the process, or passes it on."""
-    return any(
-        store in map(container, places)
-        for each in analysis.effectful.values()
-        for node in each.nodes
-        for places in _mentioned(node)
-    )
-
-
-def _mentioned(node: b.Node) -> Iterator[Sequence[Place]]:
-    if isinstance(node, b.Happens | b.Touches):
-        yield node.places
-    elif isinstance(node, b.Calls):
-        yield from (places for _, places in node.bindings)
-
-
-def _fields_of(analysis: Analysis, holder: str, owned: str) -> set[str]:
-    """Attributes of a class through which its instances hold instances of another."""
-    found: set[str] = set()
-    for each in analysis.project.mro(holder):
-        entry = analysis.project.classes.get(each)
-        if entry is None:
-            continue
-        for name in {*analysis.behaviors.field_bindings(each), *entry.attributes}:
-            for t in analysis.behaviors.field_types(each, name):
-                for kind in (t, *t.items):
-                    if owned in analysis.project.mro(kind.name) or holds_class(analysis, kind.name, owned):
-                        found.add(name)
-    return found
 
 
 # ---------------------------------------------------------------------------------------------------------------- runs
@@ -718,7 +393,7 @@ def _ears(automaton: Automaton, subject: Subject) -> Callable[[Effect, Event, st
                 return any(container(each) == subject.graphs for each in event.places)
             if effect in (Effect.WS_RELEASE, Effect.KV_RELEASE, Effect.COMM_DESTROY):
                 if not event.places:
-                    return _nowhere(event.node) == subject.place
+                    return nowhere(event.node) == subject.place
                 return any(
                     each[: len(subject.place)] == subject.place or container(each) == subject.place
                     for each in event.places
