@@ -13,13 +13,14 @@ A suspect's values:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from graphlint import behavior as b
 from graphlint import flow
 from graphlint.absence import is_never_none
 from graphlint.assignments import given_locally
-from graphlint.cohabitants import beside, in_common, told_apart
+from graphlint.cohabitants import beside, failures, in_common, newcomers, told_apart
 from graphlint.descents import NotPartedError, descent, described
 from graphlint.edits import Applicability, Fix
 from graphlint.effects import Effect
@@ -27,7 +28,7 @@ from graphlint.engines import Repetition, has_sibling, joining, releasing_frame,
 from graphlint.execution import Event, Frame, atoms, visit
 from graphlint.findings import Precision, Severity, Step, Suspect
 from graphlint.project import FunctionEntry
-from graphlint.readers import keeps_items, owners, reads, shares
+from graphlint.readers import keeps_items, owners, reads, reads_within, shares
 from graphlint.summaries import Analysis, Site
 from graphlint.typestate import place_text, step
 from graphlint.values import ELEMENT, Place, Test
@@ -64,6 +65,7 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
         *_per_graph(analysis),
         *_with_one(analysis),
         *_again(analysis, runs),
+        *_beside_table(analysis),
     ):
         key = (suspect.path, suspect.at)
         if key not in best or len(suspect.trace) < len(best[key].trace):
@@ -467,6 +469,51 @@ def _again(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]]) -> It
                 whole = "the others do not capture again with it"
                 holder = _scope(analysis, root, site)
                 yield _suspect(analysis, root, site, (), None, holder=holder, whole=whole, more=more)
+
+
+def _beside_table(analysis: Analysis) -> Iterator[Suspect]:
+    """Releases that a function makes where it puts one more object into a table, or where one of a table has failed."""
+    for root in analysis.roots():
+        if Effect.WS_RELEASE not in analysis.kinds[root.key] or root.function.endswith(".__init__"):
+            continue
+        sites = analysis.sites(root)
+        for site in sites:
+            slot = site.event.node.slot
+            if slot is None or site.effect is not Effect.WS_RELEASE or not _is_wide(analysis, site):
+                continue
+            if releasing_frame(site.event) not in (0, None):
+                continue
+            for table in (*newcomers(analysis, root), *failures(analysis, root, site.event.stack[0].span)):
+                if slot not in reads_within(analysis, table.of) or _all_may_end(sites, table.place):
+                    continue
+                if keeps_items(analysis, table.of, slot) or shares(analysis, table.of, slot):
+                    continue
+                if any(map(partial(_asks_about_users, table.place), site.event.guards)):
+                    continue
+                more = _told(analysis, root.function, table.span, "the others of the table live on here")
+                holder = _scope(analysis, root, site)
+                yield _suspect(analysis, root, site, (), None, holder=holder, whole=table.why, more=more)
+                break
+
+
+def _all_may_end(sites: Sequence[Site], table: Place) -> bool:
+    """Whether a function ends the graphs of more than one object of a table."""
+    return any(
+        site.effect is Effect.GRAPH_DEATH
+        and place[: len(table)] == table
+        and (bool(site.event.loops) or not isinstance(site.event.node, b.Touches) or site.event.node.how != "pop")
+        and not (len(place) > len(table) and not site.event.loops)
+        for site in sites
+        for place in site.places
+    )
+
+
+def _asks_about_users(table: Place, guard: Test) -> bool:
+    """Whether a test asks about a table, other than for a name in it, or about what all share: perhaps who is there."""
+    match guard:
+        case ("compare", "in", _, _) | ("not", ("compare", "in", _, _)):
+            return False
+    return any(each[: len(table)] == table or each[:1] and each[0].startswith(_SHARED) for each in _asked(guard))
 
 
 def _is_round(site: Site, death: Site, frame: Frame) -> bool:

@@ -150,7 +150,7 @@ def argument_for(function: FunctionEntry, call: flow.Call, name: str) -> Expr | 
         positional = positional[1:]
     if name in positional:
         index = positional.index(name)
-        if index < len(call.args) and not any(isinstance(a, flow.Op) and a.op == "*" for a in call.args[: index + 1]):
+        if index < len(call.args) and not any(map(flow.is_spread, call.args[: index + 1])):
             return call.args[index]
     return None
 

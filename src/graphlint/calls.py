@@ -106,7 +106,7 @@ class Calling(Awaiting):
             callee = self.value(expr.callee)
         args: list[Value] = []
         for arg in expr.args:
-            if isinstance(arg, flow.Op) and arg.op == "*":
+            if flow.is_spread(arg):
                 inner = self.value(arg.operands[0])
                 args += inner.items if inner.items is not None else ()
             else:

@@ -15,11 +15,11 @@ from graphlint.behavior import Behavior, Slot
 from graphlint.effects import Effect
 from graphlint.execution import Frame
 from graphlint.facts import MODULE
-from graphlint.readers import keeps_items, reads, shares
+from graphlint.readers import keeps_items, reads, reads_within, shares
 from graphlint.rebasing import sources
 from graphlint.source import Span
 from graphlint.summaries import Analysis, Site
-from graphlint.values import ELEMENT, Place
+from graphlint.values import ELEMENT, Place, flat
 
 _IDENTITY = frozenset(("id", "key", "label", "name", "namespace", "owner", "prefix", "tag", "uid", "uuid"))
 """Words in the names of attributes that tell one object from the others of its class."""
@@ -55,7 +55,7 @@ def beside(analysis: Analysis, root: Behavior) -> Iterator[tuple[Site, str, Besi
             if not at or (at[0] != me and at[0][0] != "@"):
                 continue
             owner = analysis.project.functions[frame.function].owner
-            if owner is None or at == (me,) or slot not in reads(analysis, owner):
+            if owner is None or at == (me,) or slot not in reads_within(analysis, owner):
                 continue
             dead = {
                 place
@@ -84,6 +84,55 @@ def _users(analysis: Analysis, holder: str, owner: str, slot: Slot) -> Iterator[
                     continue
                 if not keeps_items(analysis, t.name, slot) and not shares(analysis, t.name, slot):
                     yield name, t.name
+
+
+class Table(NamedTuple):
+    """A table of objects, where a function does something for one of them."""
+
+    place: Place
+    of: str
+    """A class of the objects in it."""
+    span: Span
+    why: str
+    """What the function does, as a clause."""
+
+
+def newcomers(analysis: Analysis, root: Behavior) -> Iterator[Table]:
+    """The tables that a function puts one more object with graphs into, which it made."""
+    for node in root.nodes:
+        if isinstance(node, b.Touches) and node.how == "add" and "owner" in analysis.holds(node.slot):
+            if len(node.places) == 1 and any(place[0][0] == "@" for place in node.value_places):
+                for each in _classes_in(analysis, node.slot):
+                    yield Table(node.places[0], each, node.span, "one more is made there, beside the others")
+
+
+def failures(analysis: Analysis, root: Behavior, at: Span) -> Iterator[Table]:
+    """The tables of which one object does something that may raise, where a place in the function handles that."""
+    for node in root.nodes:
+        if not isinstance(node, b.Guarded) or not any(each.span.contains(at) for each in node.handlers):
+            continue
+        for inner in b.walk(node.body):
+            for _, places in inner.bindings[:1] if isinstance(inner, b.Calls) else ():
+                if len(places) == 1 and places[0][-1] == ELEMENT:
+                    for key in inner.behaviors:
+                        owner = analysis.project.functions[key.partition("|")[0]].owner
+                        if owner is not None:
+                            yield Table(places[0][:-1], owner, inner.span, "it stands where one of them has failed")
+
+
+def _classes_in(analysis: Analysis, slot: Slot | None) -> Iterator[str]:
+    """Classes with graphs, of what an attribute or a variable holds, or has in it."""
+    if slot is None:
+        return
+    owner, name = slot
+    if owner.startswith("mod:"):
+        types = analysis.behaviors.variable_types(f"{owner[4:]}.{name}")
+    else:
+        types = analysis.behaviors.field_types(owner, name) if owner in analysis.project.classes else ()
+    notes = analysis.behaviors.slots.get(slot)
+    for each in sorted({t.name for t in flat(types)} | (notes.types if notes is not None else set())):
+        if each in analysis.project.classes and "graph" in analysis.owns(each):
+            yield each
 
 
 def in_common(analysis: Analysis, owner: str) -> Mapping[str, tuple[str, Span]]:

@@ -181,7 +181,7 @@ class Combinations:
     @staticmethod
     def _arguments(entry: FunctionEntry, call: flow.Call, skip: int) -> Mapping[str, flow.Expr] | None:
         """What a call gives by parameter; None where it gives more than is written."""
-        if any(isinstance(arg, flow.Op) and arg.op == "*" for arg in call.args):
+        if any(map(flow.is_spread, call.args)):
             return None
         if any(name is None for name, _ in call.keywords):
             return None

@@ -17,7 +17,7 @@ left to right visits the calls in the order in which Python runs them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeAlias, get_args
+from typing import Any, NamedTuple, TypeAlias, TypeGuard, get_args
 
 from graphlint.source import Span
 
@@ -387,6 +387,11 @@ def _stack_call(item: Flow, stack: str) -> Call | None:
 def is_whole(key: Expr) -> bool:
     """Whether a key names all items of a sequence: `items[:]`."""
     return isinstance(key, Op) and key.op == "Slice" and not key.operands
+
+
+def is_spread(expr: Expr) -> TypeGuard[Op]:
+    """Whether an expression stands for all items of a sequence, among arguments or in a display: `*items`, no product."""
+    return isinstance(expr, Op) and expr.op == "*" and len(expr.operands) == 1
 
 
 def is_slice(expr: Expr) -> bool:

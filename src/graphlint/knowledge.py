@@ -284,9 +284,7 @@ class Knowledge(ABC):
         callers = self.functions_with(short)
         for caller in callers if len(callers) <= _MOST_CALLERS and field_name in names else ():
             for call in caller.calls:
-                if flow.last_name(call.callee) != short or any(
-                    isinstance(a, flow.Op) and a.op == "*" for a in call.args
-                ):
+                if flow.last_name(call.callee) != short or any(map(flow.is_spread, call.args)):
                     continue
                 keywords = {name: value for name, value in call.keywords if name is not None}
                 given = {**dict(zip(names, call.args, strict=False)), **keywords}.get(field_name)
@@ -704,7 +702,7 @@ class Knowledge(ABC):
         return known
 
     def parameter(self, function: FunctionEntry, name: str) -> Known:
-        """What a parameter without annotation can be, by the calls that the project makes."""
+        """What a parameter without annotation can be, by the calls that the project makes, and by the function that is its default."""
         key = (function.name, name)
         known = self._known.get(key)
         if known is not None:
@@ -717,12 +715,16 @@ class Knowledge(ABC):
         try:
             found: list[Type] = []
             values: list[tuple[Value, str]] = []
-            for caller, call in self._callers(function):
-                argument = argument_for(function, call, name)
+            given = [(caller, argument_for(function, call, name)) for caller, call in self._callers(function)]
+            for caller, argument in given:
                 if argument is not None:
                     value = self.reader(caller)(argument)
                     found += value.types
                     values.append((value, ""))
+            default = next((param.default for param in function.facts.params if param.name == name), None)
+            if isinstance(default, flow.Name | flow.Attr) and (not given or any(each is None for _, each in given)):
+                value = self.at_module(function.module)(default)
+                values += [(value, "")] if value.calls or value.symbol is not None else []
             for decorated in self._decorated_by(function, name):
                 if decorated in self.project.classes:
                     found.append(Type("type", (Type(decorated),)))

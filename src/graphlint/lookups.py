@@ -310,7 +310,7 @@ class Lookups(Frame):
     def group(self, kind: str, items: tuple[Expr, ...], span: Span, keys: tuple[Expr | None, ...]) -> Value:
         named = [self.value(key) for key in keys if key is not None]
         values = tuple(self.value(item) for item in items)
-        starred = any(isinstance(item, flow.Op) and item.op == "*" for item in items)
+        starred = any(map(flow.is_spread, items))
         types = tuple(dict.fromkeys(t for value in values for t in value.types))[:WIDEST]
         if kind == "tuple" and types:
             types = tuple(value.types[0] if value.types else UNKNOWN for value in values)

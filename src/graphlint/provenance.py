@@ -618,7 +618,7 @@ class _Reader:
                 keys = [self.value(key) for key in expr.keys if key is not None]
                 values = [self.value(item) for item in items]
                 result = union([*values, *keys]) if values else NOTHING
-                starred = any(isinstance(item, flow.Op) and item.op == "*" for item in items)
+                starred = any(map(flow.is_spread, items))
                 ordered = kind in ("tuple", "list") and not starred and values
                 return replace(
                     result,
@@ -908,7 +908,7 @@ class _Reader:
         removed = frozenset(self.result.removes)
         for arg in expr.args:
             value = self.value(arg)
-            if isinstance(arg, flow.Op) and arg.op == "*" and value.items is not None:
+            if flow.is_spread(arg) and value.items is not None:
                 args += value.items
             else:
                 args.append(value)

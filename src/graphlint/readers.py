@@ -206,6 +206,16 @@ def reads(analysis: Analysis, owner: str) -> frozenset[Slot]:
     return found or _read_by(analysis, {keeper for each in family for keeper in _keeping(analysis).get(each, ())})
 
 
+def reads_within(analysis: Analysis, owner: str) -> frozenset[Slot]:
+    """What the captured code of a class and of the objects that it holds reads."""
+    key = "reads within", owner
+    if key not in analysis.known:
+        inner = (_read_by(analysis, analysis.project.mro(each)) for each in _held_by(analysis, owner))
+        analysis.known[key] = reads(analysis, owner).union(*inner)
+    found: frozenset[Slot] = analysis.known[key]
+    return found
+
+
 def _read_by(analysis: Analysis, owners: Iterable[str]) -> frozenset[Slot]:
     return frozenset[Slot]().union(*(analysis.captured_reads.get(each, ()) for each in owners))
 
