@@ -71,7 +71,9 @@ def found(tmp_path: Path, text: str) -> list[str]:
     path.write_text(text)
     report = check.check([str(path)], Settings(select=("shared-release",)), registry.rules())
     source = report.sources[str(path)]
-    return [" ".join(source.text(finding.span).split()) for finding in report.findings]
+    return [
+        " ".join(source.text(finding.span).split()) for finding in report.findings if finding.rule == "shared-release"
+    ]
 
 
 GATE = """
@@ -180,3 +182,138 @@ def test_where_one_more_is_made_or_one_has_failed(
         clear_rooms()
 """
     assert found(tmp_path, program(text + quits)) == expected
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [("clear_rooms()", ["clear_rooms()"]), ("pass", []), ("self.main.end()\n            clear_rooms()", [])],
+)
+def test_one_that_was_made_here_ends_beside_an_attribute(tmp_path: Path, after: str, expected: list[str]) -> None:
+    text = f"""
+class Gate:
+    def __init__(self, net):
+        self.main = Singer(net, 4)
+
+    def compare(self, net):
+        other = Singer(net, 4)
+        try:
+            return other.sing() - self.main.sing()
+        finally:
+            other.end()
+            {after}
+"""
+    assert found(tmp_path, program(text)) == expected
+
+
+HALL = """
+class Hall:
+    def __init__(self):
+        self.seats = {}
+
+    def seat(self, n):
+        if n not in self.seats:
+            self.seats[n] = torch.empty(n, device="cuda")
+        return self.seats[n]
+
+    def clear(self):
+        self.seats.clear()
+
+
+HALL = Hall()
+"""
+
+
+@pytest.mark.parametrize(
+    ("param", "hall", "expected"),
+    [
+        ("hall=HALL", "hall", ["self.hall.clear()"]),
+        ("hall=None", "hall or HALL", ["self.hall.clear()"]),
+        ("hall=None", "HALL", ["self.hall.clear()"]),
+        ("hall=None", "Hall()", []),  # each has its own
+    ],
+)
+def test_an_object_of_the_module_in_an_attribute(tmp_path: Path, param: str, hall: str, expected: list[str]) -> None:
+    text = program(body="self.x * self.hall.seat(4)", end="self.hall.clear()")
+    text = text.replace("class Singer:", HALL + "\n\nclass Singer:").replace("net, n):", f"net, n, {param}):", 1)
+    text = text.replace("        self.body()\n", f"        self.hall = {hall}\n        self.body()\n", 1)
+    assert found(tmp_path, text) == expected
+
+
+@pytest.mark.parametrize(
+    ("new", "expected"),
+    [
+        (
+            """
+        if cls.only is None:
+            cls.only = super().__new__(cls)
+            cls.only.seats = {}
+        return cls.only""",
+            ["Hall().clear()"],
+        ),
+        (
+            """
+        if cls.only is None:
+            me = object.__new__(cls)
+            me.seats = {}
+            cls.only = me
+        return cls.only""",
+            ["Hall().clear()"],
+        ),
+        (
+            """
+        me = super().__new__(cls)
+        me.seats = {}
+        return me""",
+            [],
+        ),
+    ],
+)
+def test_a_class_that_gives_one_object_only(tmp_path: Path, new: str, expected: list[str]) -> None:
+    hall = HALL.replace("def __init__(self):\n        self.seats = {}", f"only = None\n\n    def __new__(cls):{new}")
+    text = program(body="self.x * Hall().seat(4)", end="Hall().clear()")
+    assert (
+        found(tmp_path, text.replace("class Singer:", hall.replace("HALL = Hall()", "") + "\n\nclass Singer:"))
+        == expected
+    )
+
+
+def test_a_table_that_is_a_default(tmp_path: Path) -> None:
+    seat = """
+def seat(n, kept={}):
+    if n is None:
+        kept.clear()
+        return None
+    if n not in kept:
+        kept[n] = torch.empty(n, device="cuda")
+    return kept[n]
+
+
+class Singer:"""
+    text = program(body="self.x * seat(4)", end="seat(None)").replace("class Singer:", seat)
+    assert found(tmp_path, text) == ["seat(None)"]
+    assert not found(tmp_path, text.replace("        seat(None)", "        pass"))
+
+
+@pytest.mark.parametrize(
+    ("test", "expected"),
+    [
+        ("self.users[n] == 0", ["HALL.leave(4)"]),  # there may be users of other sizes
+        ("not any(self.users.values())", []),
+        ("all(count == 0 for count in self.users.values())", []),
+        ("sum(self.users.values()) == 0", []),
+        ("not [n for n, count in self.users.items() if count]", []),
+        ("not self.users", []),
+    ],
+)
+def test_the_count_of_one_kind_says_nothing_of_the_others(tmp_path: Path, test: str, expected: list[str]) -> None:
+    counted = f"""
+    def leave(self, n):
+        self.users[n] -= 1
+        if {test}:
+            self.seats.clear()
+
+
+HALL = Hall()"""
+    hall = HALL.replace("self.seats = {}", "self.seats, self.users = {}, {}").replace("\n\nHALL = Hall()", counted)
+    text = program(body="self.x * HALL.seat(4)", end="HALL.leave(4)")
+    assert found(tmp_path, text.replace("class Singer:", hall + "\n\nclass Singer:")) == expected

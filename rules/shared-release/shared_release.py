@@ -20,7 +20,7 @@ from graphlint import behavior as b
 from graphlint import flow
 from graphlint.absence import is_never_none
 from graphlint.assignments import given_locally
-from graphlint.cohabitants import beside, failures, in_common, newcomers, told_apart
+from graphlint.cohabitants import asks_of_all, beside, failures, in_common, is_of_process, newcomers, told_apart
 from graphlint.descents import NotPartedError, descent, described
 from graphlint.edits import Applicability, Fix
 from graphlint.effects import Effect
@@ -58,7 +58,7 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
         *_per_engine(analysis, runs),
         *_beside_others(analysis),
         *_of_one_name(analysis, runs),
-        *_handed_to_all(analysis),
+        *_handed_to_all(analysis, runs),
         *_of_holder(analysis, runs),
         *_with_item(analysis),
         *_made_anew(analysis, runs),
@@ -159,8 +159,9 @@ def _of_one_name(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]])
                 )
 
 
-def _handed_to_all(analysis: Analysis) -> Iterator[Suspect]:
+def _handed_to_all(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]]) -> Iterator[Suspect]:
     """Releases of memory of an object that several objects were made with, by one of these."""
+    several = _of_several(analysis, runs)
     for root in analysis.roots():
         owner = analysis.project.functions[root.function].owner
         if (
@@ -194,6 +195,17 @@ def _handed_to_all(analysis: Analysis) -> Iterator[Suspect]:
             ):
                 continue  # it may count its users
             named = in_common(analysis, owner).get(place[1])
+            if named is None and is_of_process(analysis, owner, place[1]):
+                again = Effect.CAPTURE in analysis.kinds[root.key] and owner in several
+                others = runs.get(root.function, (several[owner],) if again else ())
+                named = next(
+                    (
+                        (each.root, each.frames[0].span)
+                        for each in others
+                        if _others_live(analysis, each, root.function, site.event)
+                    ),
+                    None,
+                )
             if named is not None and _owns_graphs(analysis, owner, root):
                 more = _told(analysis, *named, "several are made with it here")
                 whole = "several objects were made with it"
@@ -442,11 +454,7 @@ def _with_one(analysis: Analysis) -> Iterator[Suspect]:
 
 def _again(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]]) -> Iterator[Suspect]:
     """Releases by a method that ends the graphs of its object and captures them again: the others of its class live on."""
-    several: dict[str, Repetition] = {}
-    for name, repetitions in runs.items():
-        owner = analysis.project.functions[name].owner
-        if owner is not None:
-            several.setdefault(owner, repetitions[0])
+    several = _of_several(analysis, runs)
     for root in analysis.roots():
         owner = analysis.project.functions[root.function].owner
         repetition = several.get(owner or "")
@@ -471,6 +479,16 @@ def _again(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]]) -> It
                 yield _suspect(analysis, root, site, (), None, holder=holder, whole=whole, more=more)
 
 
+def _of_several(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]]) -> dict[str, Repetition]:
+    """By class, where something runs for several of its objects."""
+    several: dict[str, Repetition] = {}
+    for name, repetitions in runs.items():
+        owner = analysis.project.functions[name].owner
+        if owner is not None:
+            several.setdefault(owner, repetitions[0])
+    return several
+
+
 def _beside_table(analysis: Analysis) -> Iterator[Suspect]:
     """Releases that a function makes where it puts one more object into a table, or where one of a table has failed."""
     for root in analysis.roots():
@@ -479,7 +497,9 @@ def _beside_table(analysis: Analysis) -> Iterator[Suspect]:
         sites = analysis.sites(root)
         for site in sites:
             slot = site.event.node.slot
-            if slot is None or site.effect is not Effect.WS_RELEASE or not _is_wide(analysis, site):
+            if slot is None or site.effect is not Effect.WS_RELEASE:
+                continue
+            if not _is_wide(analysis, site) and not _is_of_no_item(root, site):
                 continue
             if releasing_frame(site.event) not in (0, None):
                 continue
@@ -513,7 +533,7 @@ def _asks_about_users(table: Place, guard: Test) -> bool:
     match guard:
         case ("compare", "in", _, _) | ("not", ("compare", "in", _, _)):
             return False
-    return any(each[: len(table)] == table or each[:1] and each[0].startswith(_SHARED) for each in _asked(guard))
+    return any(each[: len(table)] == table or (each[:1] and each[0].startswith(_SHARED)) for each in _asked(guard))
 
 
 def _is_round(site: Site, death: Site, frame: Frame) -> bool:
@@ -523,11 +543,16 @@ def _is_round(site: Site, death: Site, frame: Frame) -> bool:
 
 
 def _is_beside(analysis: Analysis, root: b.Behavior, site: Site, deaths: Sequence[Site], frame: Frame) -> bool:
-    """Whether an attribute keeps another object of the kind that ends in one, and the function ends none but this one."""
+    """Whether an attribute keeps another object of the kind that ends, in one or made here, and the function ends none but this one."""
     ended = {each.event.stack[1].receiver for each in deaths}
     mine = frame.receiver[0]
-    is_own = len(mine) == 2 and mine[0] == f"${root.receiver}" and ended == {(mine,)}
-    return is_own and not site.event.guards and has_sibling(analysis, root.function, frame.function, mine)
+    is_own = (len(mine) == 2 and mine[0] == f"${root.receiver}") or (len(mine) == 1 and mine[0][0] == "@")
+    return (
+        is_own
+        and ended == {(mine,)}
+        and not site.event.guards
+        and has_sibling(analysis, root.function, frame.function, mine)
+    )
 
 
 def _own_loop(event: Event) -> Frame | None:
@@ -657,16 +682,25 @@ def _runs_over(analysis: Analysis, loop: Frame, place: Place) -> bool:
 
 
 def _is_last_user(analysis: Analysis, site: Site) -> bool:
-    """Whether a test around the release asks who else is there, or which of the objects this one is."""
+    """Whether a test around the release asks who else is there, or which of the objects this one is.
+
+    How many there are of one kind says nothing of those whose memory goes with it: `if users[key] == 0: table.clear()`.
+    """
+    node = site.event.node
+    is_whole = (
+        isinstance(node, b.Touches) and node.how == "clear" and not any(ELEMENT in place for place in site.places)
+    )
     for guard in site.event.guards:
         for kind, place in atoms(guard):
+            if is_whole and ELEMENT in place:
+                continue
             if place[0].startswith(_SHARED) and not any(
                 place[: len(p)] == p or p[: len(place)] == place for p in site.places
             ):
                 return True
             if kind == "true" and place[0].startswith("$") and _is_flag(analysis, site.event, place):
                 return True
-    return False
+    return asks_of_all(analysis, site.event)
 
 
 def _is_of_all(analysis: Analysis, function: FunctionEntry, repetition: Repetition, event: Event) -> bool:

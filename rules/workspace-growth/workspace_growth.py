@@ -157,7 +157,10 @@ def _where(analysis: Analysis, growth: Growth) -> dict[str, str]:
         values["holder"] = f"class {head[6:].removeprefix(f'{entry.module.name}.')}"
     elif head == f"mod:{entry.module.name}":
         values["holder"] = "module"
-    elif head.startswith("cell:") and (outer := analysis.project.functions.get(head[5:])) is not None:
+    elif (
+        head.startswith(("cell:", "mod:"))
+        and (outer := analysis.project.functions.get(head.partition(":")[2])) is not None
+    ):
         values["holder"] = f"function {outer.facts.span.start}-{outer.facts.span.end}"
     else:
         return values

@@ -55,7 +55,7 @@ class FieldBindings:
 
     def _attributes(self, method: FunctionEntry) -> Sequence[str]:
         assigns = method.facts.assigns
-        if assigns is None:
+        if assigns is None or method.facts.name == "__new__":
             return list(self._in(method))
         me = _instance(method)
         found: set[str] = set()
@@ -72,13 +72,27 @@ class FieldBindings:
         if known is None:
             known = self._told[method.name] = {}
             me = _instance(method)
+            made = _made(method)
             for target, value, how in assigned(method.lowered.flow):
                 match target:
                     case flow.Attr(base=flow.Name(id=base), name=name) if base == me:
                         known.setdefault(name, []).append(Binding(method, value, how))
+                    case flow.Attr(base=base, name=name) if made and flow.dotted_text(base) in made:
+                        known.setdefault(name, []).append(Binding(method, value, how))
                     case flow.Item(base=flow.Attr(base=flow.Name(id=base), name=name)) if base in (me, self._class):
                         known.setdefault(name, []).append(Binding(method, value, "item"))
         return known
+
+
+def _made(method: FunctionEntry) -> frozenset[str]:
+    """What `__new__` knows the new instance by: `me = super().__new__(cls)`, `cls.only = object.__new__(cls)`."""
+    if method.facts.name != "__new__":
+        return frozenset()
+    return frozenset(
+        flow.dotted_text(target)
+        for target, value, _ in assigned(method.lowered.flow)
+        if isinstance(value, flow.Call) and flow.last_name(value.callee) == "__new__"
+    ) - {""}
 
 
 def _instance(method: FunctionEntry) -> str:

@@ -79,7 +79,8 @@ _SEMAPHORES = frozenset(
     for kind in ("BoundedSemaphore", "Semaphore")
 )
 _MEMOS = frozenset(("functools.lru_cache", "functools.cache"))
-_NAMING = frozenset(("partial", "finalize", "import_module", "ref", "WeakMethod", "__setattr__", *REGISTERING))
+_NAMING = frozenset(("partial", "finalize", "import_module", "ref", "WeakMethod", "__new__", "__setattr__",
+                     *REGISTERING))  # fmt: skip
 """Functions that are known when an attribute gives them, too."""
 _COMPILING = frozenset(("is_compiling", "is_dynamo_compiling", "is_exporting"))
 
@@ -188,6 +189,10 @@ class Calling(Awaiting):
                 else:
                     self.unresolved.append((name, expr.span))
                 return NOTHING_KNOWN
+            case "__new__", (kind, *_):
+                symbol = self.value(kind).symbol
+                made = (Type(symbol.name),) if symbol is not None and symbol.kind == "class" else ()
+                return Value(((f"@{expr.span.start}",),), made, tags=frozenset(("object",))) if made else None
             case "super", _:
                 return self.super_()
             case "type", (one,):
@@ -708,6 +713,11 @@ class Calling(Awaiting):
         canonical = [self.vocabulary.canonical(each) for each in self.project.mro(name)]
         tags = frozenset(("graph", "object")) if GRAPH in canonical else frozenset(("object",))
         value = Value((place,), types, tags=tags, fields=fields, exact=True)
+        if (new := self.project.method(name, "__new__")) is not None:
+            bound = Bound(new, Value(symbol=Symbol("class", name)))
+            given_back = self.call_functions((bound,), args, tuple(keywords.items()), span)
+            if known := tuple(each for each in given_back.places if each[0].startswith(("class:", "mod:"))):
+                value = value._replace(places=known, slot=given_back.slot)  # one that was made before
         if self.emitting:
             value = self.made_of((*args, *keywords.values()), value)
             if self.all.allocates(name):

@@ -11,16 +11,22 @@ from typing import NamedTuple
 
 from graphlint import behavior as b
 from graphlint import flow
+from graphlint.assignments import given_locally
 from graphlint.behavior import Behavior, Slot
+from graphlint.conditions import asked_around
 from graphlint.effects import Effect
-from graphlint.execution import Frame
+from graphlint.execution import Event, Frame
 from graphlint.facts import MODULE
+from graphlint.flow import Expr
+from graphlint.project import FunctionEntry
 from graphlint.readers import keeps_items, reads, reads_within, shares
 from graphlint.rebasing import sources
 from graphlint.source import Span
 from graphlint.summaries import Analysis, Site
 from graphlint.values import ELEMENT, Place, flat
 
+_WHOLE = frozenset(("all", "any", "len", "max", "min", "sum", "total"))
+"""What asks about all items of a table at once."""
 _IDENTITY = frozenset(("id", "key", "label", "name", "namespace", "owner", "prefix", "tag", "uid", "uuid"))
 """Words in the names of attributes that tell one object from the others of its class."""
 
@@ -84,6 +90,53 @@ def _users(analysis: Analysis, holder: str, owner: str, slot: Slot) -> Iterator[
                     continue
                 if not keeps_items(analysis, t.name, slot) and not shares(analysis, t.name, slot):
                     yield name, t.name
+
+
+def asks_of_all(analysis: Analysis, event: Event) -> bool:
+    """Whether a test around an event asks about all items of a table that is not one object's own: `if not any(users.values())`."""
+    for frame in event.stack:
+        function = analysis.project.functions[frame.function]
+        body = function.lowered.flow
+        made: dict[str, list[Expr]] | None = None
+        own = function.facts.params[0].name if function.owner is not None and function.facts.params else ""
+        if not own or function.kind != "method" or "graph" not in analysis.owns(function.owner or ""):
+            own = ""
+        for asked in asked_around(body, frame.span):
+            waiting = [asked.expr]
+            for part in flow.parts(asked.expr):
+                if isinstance(part, flow.Name):
+                    if made is None:
+                        made = {}
+                        for name, value, how in given_locally(body):
+                            made.setdefault(name, []).extend([value] if how == "set" else [])
+                    waiting += made.get(part.id, ())
+            for expr in waiting:
+                for part in flow.parts(expr):
+                    if isinstance(part, flow.Each) or (isinstance(part, flow.Call) and _is_of_whole(part)):
+                        if any(_root(each) != own for each in flow.parts(part) if isinstance(each, flow.Attr)):
+                            return True
+                        if any(_is_variable(analysis, function, each) for each in flow.parts(part)):
+                            return True
+    return False
+
+
+def _is_of_whole(call: flow.Call) -> bool:
+    return flow.last_name(call.callee) in _WHOLE
+
+
+def _root(expr: Expr) -> str:
+    """The name that a chain of attributes begins with."""
+    while isinstance(expr, flow.Attr | flow.Item):
+        expr = expr.base
+    return expr.id if isinstance(expr, flow.Name) else ""
+
+
+def _is_variable(analysis: Analysis, function: FunctionEntry, expr: Expr) -> bool:
+    """Whether a name is that of a variable of a module."""
+    if not isinstance(expr, flow.Name):
+        return False
+    symbol = analysis.project.lookup(function.module, expr.id)
+    return symbol is not None and symbol.kind in ("variable", "import")
 
 
 class Table(NamedTuple):
@@ -151,6 +204,17 @@ def in_common(analysis: Analysis, owner: str) -> Mapping[str, tuple[str, Span]]:
             if (where := known.get(base, {}).get(param)) is not None:
                 found[attribute] = where
     return found
+
+
+def is_of_process(analysis: Analysis, owner: str, attribute: str) -> bool:
+    """Whether an attribute of a class's objects is an object that a module, or a class, has for all: `self.arena = ARENA`."""
+    for each in analysis.project.mro(owner):
+        notes = analysis.behaviors.slots.get((each, attribute))
+        for source in notes.sources if notes is not None else ():
+            if source[0].startswith("mod:") or analysis.behaviors.is_shared(*source) is not None:
+                if "memory" in analysis.holds(source) and not analysis.is_container(source):
+                    return True
+    return False
 
 
 def _given_to_several(analysis: Analysis, maker: Behavior) -> Iterator[tuple[str, str, Span]]:

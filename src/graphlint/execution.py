@@ -407,7 +407,7 @@ class Execution:
                     config = Config(moved[0], config.facts, (*config.trace, event._replace(effect=moved[1])))
                 result.append(config)
             return result
-        made = _is_constructor(scope.behavior) and bool(node.places) and node.places[0][0] == "$self"
+        made = bool(node.places) and _constructs(scope.behavior, node.places[0])
         event = Event(
             node, places, (), stack, scope.rebase_read(node.value_places), made, activations=scope.activations
         )
@@ -822,7 +822,7 @@ def visit(
             return
         match node:
             case b.Happens() | b.Touches():
-                made = _is_constructor(scope.behavior) and bool(node.places) and node.places[0][0] == "$self"
+                made = bool(node.places) and _constructs(scope.behavior, node.places[0])
                 stack = (*scope.stack, scope.frame(node.span))
                 event = Event(node, scope.rebase(node.places), (), stack, guards=guards, branches=branches, loops=loops)
                 if isinstance(node, b.Touches):
@@ -940,8 +940,11 @@ def given_back(touched: frozenset[Touched]) -> bool:
     return False
 
 
-def _is_constructor(behavior: Behavior) -> bool:
-    return behavior.function.endswith(".__init__") and not behavior.is_later
+def _constructs(behavior: Behavior, place: Place) -> bool:
+    """Whether a function gives a new object of its class what a place is."""
+    if behavior.function.endswith(".__init__"):
+        return place[0] == "$self" and not behavior.is_later
+    return behavior.function.endswith(".__new__") and (len(place) > 2 or (place[0][0] == "@" and len(place) > 1))
 
 
 def _is_none(config: Config, places: tuple[Place, ...]) -> bool:

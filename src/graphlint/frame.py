@@ -198,13 +198,15 @@ class Frame(ABC):
             case flow.Name(id=name):
                 symbol = self.project.lookup(self.module, name)
                 symbol = self.project.resolve(symbol.name) if symbol is not None and symbol.kind == "import" else symbol
-                if symbol is None or symbol.kind != "variable" or not self.is_container(symbol):
+                if symbol is None or symbol.kind != "variable" or self.all.is_given(self.entry, param.name):
                     return None
-                return self.of_symbol(symbol) if not self.all.is_given(self.entry, param.name) else None
+                value = self.of_symbol(symbol)
+                is_object = any(t.name in self.project.classes for t in value.types)
+                return value if is_object or self.is_container(symbol) else None
             case flow.Group(items=()) | flow.Call(args=()) as made if starts_empty(made):
                 if self.all.is_given(self.entry, param.name):
                     return None
-                slot = (f"cell:{self.entry.name}", param.name)
+                slot = (f"mod:{self.entry.name}", param.name)
                 value = self.all.at_module(self.module)(made)
                 return value._replace(places=(slot,), slot=slot, tags=value.tags - {"empty"})
         return None

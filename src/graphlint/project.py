@@ -94,7 +94,7 @@ class FunctionEntry:
 
     @cached_property
     def kind(self) -> str:
-        """function, method, classmethod, staticmethod or property."""
+        """function, method, classmethod (`__new__` is given the class, too), staticmethod or property."""
         if self.facts.owner is None:
             return "function"
         for decorator in self.facts.decorators:
@@ -103,7 +103,7 @@ class FunctionEntry:
                     return kind
                 case flow.Name(id="cached_property") | flow.Attr(name="cached_property" | "getter"):
                     return "property"
-        return "method"
+        return "classmethod" if self.facts.name == "__new__" else "method"
 
     @cached_property
     def memo(self) -> str | None:
