@@ -207,6 +207,8 @@ class Behavior:
     """What it computed of its arguments, or of what it computed before, by calls that nobody can read and by operators."""
     many: frozenset[str] = frozenset()
     """Roots of places that stand for any of the objects that a comprehension makes."""
+    fills: Mapping[Place, tuple[Place, ...]] = field(default_factory=dict)
+    """Containers of others that it puts what a capture made into, with the places of the graphs that this belongs to."""
     yielded: tuple[Value, ...] | None = None
     """Of a generator that does nothing but yield, one after the other: what it yields."""
 

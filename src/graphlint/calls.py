@@ -756,6 +756,7 @@ class Calling(Awaiting):
         keys: list[str] = []
         results: list[Value] = []
         merged: dict[str, tuple[Place, ...]] = {}
+        filling: list[tuple[Behavior, Mapping[str, Value]]] = []
         for bound in bounds:
             function = self.project.functions[bound.function]
             bindings = self.bindings(bound, args, keywords)
@@ -765,6 +766,10 @@ class Calling(Awaiting):
             if built is None:  # what it tests is not known path by path
                 result = result._replace(test=None, tags=result.tags - CONSTANTS)
             results.append(result)
+            if function.parent == self.entry.name and built is not None:
+                self._fill_own(built)
+            if built is not None and (built.fills or self.in_capture):
+                filling.append((built, bindings))
             key = built.key if built is not None else bound.function
             keys.append(key)
             for param, value in bindings.items():
@@ -780,14 +785,16 @@ class Calling(Awaiting):
                 if "captured" in value.tags:
                     self.all.captures_given.setdefault((bound.function, param), set()).update(self.capturers(value))
                 if items := self.all.filled.get((bound.function, param)):
-                    self._fill(value, items)
+                    self._fill_with(value, items)
                 if self.holding and built is not None:
-                    self._let_go(param, value, built, span)
+                    self.gone_by(param, value, built, span)
         outside = any(bound.outside or self.all.runs_outside(bound.function) for bound in bounds)
         if self.in_capture and not outside:
             self.captured_calls.update(keys)
         identity = f"{self.entry.name}@{span.start}"
         self.emit(b.Calls(tuple(keys), tuple(merged.items()), span, identity, outside))
+        for built, bindings in filling:
+            self.filled_by(built, bindings, span)
         if all(self.all.only_raises(bound.function) for bound in bounds):
             self.emit(b.Leaves("raise", span))
         result = union(results)
@@ -816,24 +823,23 @@ class Calling(Awaiting):
             for param in params:
                 self.all.captures_given.setdefault((bound.function, param.name), set()).add(self.owner)
 
-    def _let_go(self, param: str, value: Value, built: Behavior, span: Span) -> None:
-        """What a local variable holds is gone where a callee empties it."""
-        place = (f"${param}",)
-        if any(
-            isinstance(node, b.Touches) and node.how in ("clear", "pop", "drop") and place in node.places
-            for node in built.nodes
-        ):
-            for name in list(self.holding):
-                if self.env.get(name, NOTHING_KNOWN).places == value.places:
-                    self.let_go(name, span)
-
-    def _fill(self, container: Value, items: set[Type]) -> None:
+    def _fill_with(self, container: Value, items: set[Type]) -> None:
         """A local container that a callee puts items into is not empty any more."""
+        for place in container.places:
+            if len(place) == 1 and place[0][0] == "$":
+                self.all.filled.setdefault((self.entry.name, place[0][1:]), set()).update(items)
         for name, known in list(self.env.items()):
             if known.places and known.places == container.places and known.places[0][0][0] == "@":
                 kinds = [t for t in known.types if t.name in CONTAINERS]
                 types = tuple(Type(t.name, tuple(dict.fromkeys((*t.items, *sorted(items))))[:WIDEST]) for t in kinds)
                 self.env[name] = known._replace(types=types or known.types, tags=known.tags - {"empty"}, items=None)
+
+    def _fill_own(self, built: Behavior) -> None:
+        """Local containers that a function in this one puts items into are not empty any more."""
+        mine = f"cell:{self.entry.name}"
+        for slot in built.touched:
+            if slot is not None and slot[0] == mine and (items := self.all.filled.get(slot)) and slot[1] in self.env:
+                self._fill_with(self.env[slot[1]], items)
 
     def variant(self, function: FunctionEntry, bindings: Mapping[str, Value]) -> dict[str, tuple[Type, ...]]:
         """Types of arguments that decide what the callee does: the receiver's own class, and parameters without annotation."""
@@ -859,7 +865,9 @@ class Calling(Awaiting):
                 naming and not self.project.annotation(function.module, param.annotation)
             )
             if unsaid and param.kind == "positional":
-                named = tuple(t for t in value.types if t.name in self.project.classes or t.name == GRAPH)
+                named = tuple(
+                    t for t in value.types if t.name in self.project.classes or t.name == GRAPH or self.has_graphs((t,))
+                )
                 if named:
                     types[param.name] = named
             elif param.annotation is not None and any(t.name == GRAPH for t in flat(value.types)):

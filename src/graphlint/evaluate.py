@@ -72,7 +72,7 @@ class Behaviors(Knowledge):
             return None
         key = name
         if types:
-            key += "|" + ",".join(f"{p}:{'/'.join(t.name for t in ts)}" for p, ts in sorted(types.items()))
+            key += "|" + ",".join(f"{p}:{'/'.join(map(_text, ts))}" for p, ts in sorted(types.items()))
             variants = self._variants.setdefault(name, [])
             if key not in variants:
                 if len(variants) >= _MOST_VARIANTS:
@@ -175,6 +175,7 @@ class Evaluation(Expressions):
             computed=frozenset(self.computed),
             many=frozenset(self.many),
             params_in_capture=frozenset(self.captured_params),
+            fills=self.fills,
             yielded=tuple(self.yields) if lowered.is_generator and _only_yields(lowered.flow) else None,
         )
 
@@ -308,8 +309,7 @@ class Evaluation(Expressions):
             for item in known:
 
                 def once(item: Value = item) -> None:
-                    if star.target is not None:
-                        self.bind(star.target, item, star.span)
+                    self.come_round(star, item)
                     self.run(star.body)
 
                 bodies.append(self.nodes(once))
@@ -332,13 +332,19 @@ class Evaluation(Expressions):
         if whole != b.NOTHING or some != b.NOTHING:
             self.emit(b.Either(tests[0] if len(tests) == 1 else ("and", *tests), whole, some, star.span))
 
+    def come_round(self, star: flow.Star, item: Value) -> None:
+        """The variable of a loop is given the next item."""
+        if star.target is not None:
+            outer, self.passing = self.passing, True
+            self.bind(star.target, item, star.span)
+            self.passing = outer
+
     def rounds(self, star: flow.Star, value: Value, emptied: tuple[str, str] | None) -> None:
         """A loop over any items; `emptied`: the table that every one is taken out of, and the variable with the key."""
         before = dict(self.env)
 
         def body() -> None:
-            if star.target is not None:
-                self.bind(star.target, value.element, star.span)
+            self.come_round(star, value.element)
             self.run(star.body)
 
         self.loosened(star.body)
@@ -477,11 +483,13 @@ class Evaluation(Expressions):
                 elif not value.places and value.symbol is None:
                     value = value._replace(places=((f"@{span.start}",),))
                 self.env[name] = value
-                if holds_captured(value) and not self._is_plain(value):
+                if holds_captured(value) and not self.is_plain(value):
                     if self.in_capture:
                         self.given_here.append(name)
                     else:
                         self.hold(name, self.graphs_of(value), span)
+                else:
+                    self.hold_object(name, value, span)
             case flow.Attr(base=base, name=name):
                 owner = self.value(base)
                 if name == "data" and owner.places and self.is_tensor(owner):
@@ -496,6 +504,10 @@ class Evaluation(Expressions):
                     return
                 held = self.attribute(owner, name, span, quiet=True)
                 self.touch("write", held.places, held.slot, span, value, held.types)
+                if isinstance(base, flow.Name) and len(owner.places) == 1 and len(owner.places[0]) == 1:
+                    self.given_attribute(base.id, name, value, span)
+                if self.holding and value.tags & {"none", "empty"}:
+                    self.part_gone(owner, name, span)
             case flow.Item(base=base, key=index):
                 container = self.value(base)
                 entry = self.entry_of(base, container, index)
@@ -545,22 +557,6 @@ class Evaluation(Expressions):
         bases = (each for t in held.types[:1] for each in self.project.mro(t.name)[1:])
         return any(each.rpartition(".")[2] in CONTAINERS or each.endswith("UserDict") for each in bases)
 
-    def hold_parts(self, targets: Sequence[Expr], value: Value, values: Sequence[Value] | None, span: Span) -> None:
-        """Of what a call gave, what a capture made belongs to the graphs that it gave beside that."""
-        if self.in_capture or not self.emitting or (values is None and "captured" not in value.tags):
-            return
-        names = [target.id for target in targets if isinstance(target, flow.Name)]
-        parts = {name: self.env[name] for name in names if name in self.env}
-        graphs = tuple(dict.fromkeys(place for part in parts.values() for place in part.places))
-        for name, part in parts.items():
-            if "captured" in part.tags and name not in self.holding and not self._is_plain(part):
-                self.hold(name, graphs, span)
-
-    def _is_plain(self, value: Value) -> bool:
-        """Whether a value is known to be a number, a text or a graph."""
-        names = {self.vocabulary.canonical(t.name) for t in value.types}
-        return bool(names) and names <= {"bool", "int", "float", "str", GRAPH}
-
     def drop(self, target: Expr, span: Span) -> None:
         match target:
             case flow.Name(id=name):
@@ -569,8 +565,10 @@ class Evaluation(Expressions):
                 if value.places and value.places[0][0].startswith("@"):
                     self.touch("drop", value.places, None, span, held=value.types)
             case flow.Attr():
-                held = self.attribute(self.value(target.base), target.name, span, quiet=True)
+                owner = self.value(target.base)
+                held = self.attribute(owner, target.name, span, quiet=True)
                 self.touch("drop", held.places, held.slot, span, held=held.types)
+                self.part_gone(owner, target.name, span)
             case flow.Item(base=base, key=key):
                 held = self.value(base)
                 if isinstance(base, flow.Name):
@@ -748,6 +746,11 @@ def _added_to(target: Expr, value: Expr) -> tuple[Expr, ...]:
         case flow.Op(op="+", operands=(first, flow.Group(items=others))) if name and flow.dotted_text(first) == name:
             return others
     return ()
+
+
+def _text(t: Type) -> str:
+    """A type as a part of a key."""
+    return f"{t.name}[{','.join(map(_text, t.items))}]" if t.items else t.name
 
 
 def _held_at_end(node: Node) -> tuple[Node, list[Node]]:

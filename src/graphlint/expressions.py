@@ -136,7 +136,9 @@ class Expressions(Calling):
         values: list[Value] = []
 
         def once(item: Value) -> None:
+            outer, self.passing = self.passing, True
             self.bind(expr.target, item, expr.span)
+            self.passing = outer
             if FALSE in [self.test(test) for test in expr.tests]:
                 return
             if expr.key is not None:

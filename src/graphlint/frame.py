@@ -6,7 +6,7 @@ The evaluation itself is in four layers over this one, each in a module of its o
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
@@ -17,6 +17,7 @@ from graphlint.behavior import Node, Slot
 from graphlint.dispatch import text_of
 from graphlint.facts import MODULE, Param
 from graphlint.flow import Expr
+from graphlint.holding import Holding
 from graphlint.knowledge import HELD, Around, Knowledge
 from graphlint.project import FunctionEntry, Module
 from graphlint.rebasing import MOST_READ, all_of, given_to, holds_captured, sources
@@ -53,12 +54,13 @@ _MOST_ITEMS = 16
 """Most items of a container that is filled one by one, to be told apart."""
 
 
-class Frame(ABC):
+class Frame(Holding):
     """Evaluation inside one function."""
 
     def __init__(
         self, knowledge: Knowledge, entry: FunctionEntry, types: Mapping[str, tuple[Type, ...]], *, emitting: bool
     ) -> None:
+        super().__init__()
         self.all = knowledge
         self.project = knowledge.project
         self.vocabulary = knowledge.vocabulary
@@ -105,12 +107,6 @@ class Frame(ABC):
         self.globals: frozenset[str] = frozenset()
         self.siblings: dict[str, tuple[str, str]] = {}
         """Method name -> class and function, of receivers whose type is known."""
-        self.holding: dict[str, tuple[Place, ...]] = {}
-        """Local variables that were seen to hold what a capture made, with the places of the graphs that it belongs to."""
-        self.capturing: tuple[Place, ...] = ()
-        """Places of the graph of the capture around."""
-        self.given_here: list[str] = []
-        """Local variables that were given what the capture around has made."""
         self.computed: set[Place] = set()
         """Places of what was computed of the arguments by calls that nobody can read, and by operators."""
         self.copies: set[str] = set()
@@ -273,6 +269,10 @@ class Frame(ABC):
                 tags |= {"graph"}
             if root[0] == "$":
                 self.all.filled.setdefault((self.entry.name, root[1:]), set()).update(value.types)
+        if self.emitting and how == "add" and slot is not None and slot[0].startswith("cell:"):
+            self.all.filled.setdefault(slot, set()).update(value.types)
+        if self.emitting and how == "add":
+            self.put_in(places, value)
         if self.emitting and slot is not None and self._is_doubled(how, slot, value, key):
             self.all.doubled.add(slot)
         if self.emitting and slot is not None and how in ("write", "add"):
@@ -346,32 +346,6 @@ class Frame(ABC):
             self.env[name] = self.env[name]._replace(places=((*places[0], ELEMENT),))
         return bool(mine)
 
-    def hold(self, name: str, graphs: tuple[Place, ...], span: Span, source: Slot | None = None) -> None:
-        """Say that a local variable holds what a capture made from here on, or what a slot held that has been given up."""
-        if not self.emitting or not graphs or name in self.globals or name == "_":
-            return
-        slot = (f"local:{self.entry.name}", f"%{name}")
-        notes = self.all.note(slot)
-        if source is None:
-            notes.tags.add("captured")
-        else:
-            notes.sources.add(source)
-        self.holding[name] = graphs
-        self.emit(b.Touches("add", ((slot[1],),), slot, span, frozenset(("captured",)), graphs))
-
-    def let_go(self, name: str, span: Span) -> None:
-        """Say that a local variable holds it no more."""
-        if name in self.holding and self.emitting:
-            slot = (f"local:{self.entry.name}", f"%{name}")
-            self.emit(b.Touches("clear", ((slot[1],),), slot, span))
-
-    def hold_made(self, span: Span) -> None:
-        """The same for what a capture has made, once it has ended."""
-        made, self.given_here = self.given_here, []
-        for name in dict.fromkeys(made):
-            if name in self.env:
-                self.hold(name, self.capturing, span)
-
     def capturers(self, value: Value) -> set[str]:
         """The classes or modules that captured what a value is: those of the function that gave it, else the own one."""
         made = [self.captured_by[place[0]] for place in value.places if place[0] in self.captured_by]
@@ -386,15 +360,6 @@ class Frame(ABC):
             for place in value.places
         ):
             self.computed.update(place for place in result.places if len(place) == 1 and place[0][0] == "@")
-
-    def graphs_of(self, value: Value) -> tuple[Place, ...]:
-        """The graphs that what is in a value belongs to: those beside it there, or where a local variable is known to hold it."""
-        inside = set(all_of(value))
-        known = [
-            graphs for name, graphs in self.holding.items() if inside & set(self.env.get(name, NOTHING_KNOWN).places)
-        ]
-        known += [item.places for item in value.items or () if "graph" in item.tags]
-        return tuple(dict.fromkeys(place for graphs in known for place in graphs))
 
     def whole(self, value: Value) -> Value:
         """What is kept with a value: a method of a graph keeps the graph that it is of."""
@@ -470,21 +435,19 @@ class Frame(ABC):
             kind: what it is if nothing says so.
             one: whether it is one item at the end.
         """
+        if isinstance(base, flow.Item) and isinstance(base.base, flow.Name):
+            self.filled_inside(base.base.id, item, base.span)
         if not isinstance(base, flow.Name) or base.id not in self.env or not self.emitting:
             return
         kinds = [t for t in container.types if t.name in CONTAINERS] or [Type(kind)]
         types = tuple(Type(t.name, tuple(dict.fromkeys((*t.items, *item.types)))[:WIDEST]) for t in kinds)
         calls = tuple(dict.fromkeys((*container.calls, *item.calls)))[:WIDEST]
-        tags = (container.tags - {"empty"}) | (item.tags & {"captured"})
+        tags = (container.tags - {"empty"}) | ({"captured"} if holds_captured(item) else set())
         result = container._replace(types=types, tags=tags, items=None, calls=calls)
         if container.places and all(place[0].startswith("@") and len(place) == 1 for place in container.places):
             result = self._holding(result, container, item, one=one and kind == "list")
         self.env[base.id] = result
-        if holds_captured(item) and len(result.places) == 1 and result.places[0][0][0] == "@":
-            if self.in_capture:
-                self.given_here.append(base.id)
-            else:
-                self.hold(base.id, self.graphs_of(item), base.span)
+        self.filled_inside(base.id, item, base.span)
 
     def _holding(self, result: Value, container: Value, item: Value, *, one: bool) -> Value:
         """A container made here, with what it is known to hold: its items in order, or any of them."""

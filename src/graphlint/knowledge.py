@@ -63,6 +63,8 @@ class SlotNotes:
     """Those of them that are the very same container: what empties one empties the other."""
     capturers: set[str] = field(default_factory=set)
     """Classes, and modules of functions, that captured what was put here."""
+    objects: set[str] = field(default_factory=set)
+    """Of a local variable: classes whose objects, made by the function, it stands for."""
 
 
 class Known(NamedTuple):

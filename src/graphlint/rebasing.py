@@ -38,17 +38,30 @@ def all_of(value: Value, depth: int = 0) -> tuple[Place, ...]:
     """The places of a value and of what is known to be in it: the items of a display, the attributes of an object."""
     if depth > _DEEPEST_DISPLAY:
         return ()
-    each = (value.each,) if value.each is not None else ()
-    inside = (*(value.items or ()), *value.fields.values(), *each)
-    return tuple(dict.fromkeys((*value.places, *(place for part in inside for place in all_of(part, depth + 1)))))
+    inside = (place for part in _parts(value, depth) for place in all_of(part, depth + 1))
+    return tuple(dict.fromkeys((*value.places, *inside)))
 
 
 def holds_captured(value: Value, depth: int = 0) -> bool:
     """Whether a value is, or has in it, what a capture made."""
     if "captured" in value.tags:
         return True
-    inside = (*(value.items or ()), *value.fields.values()) if depth <= _DEEPEST_DISPLAY else ()
-    return any(holds_captured(part, depth + 1) for part in inside)
+    return any(holds_captured(part, depth + 1) for part in _parts(value, depth))
+
+
+def graphs_in(value: Value, depth: int = 0) -> tuple[Place, ...]:
+    """The places of the graphs that are known to be in a value: in a display, in a record, in the records of a list."""
+    found: dict[Place, None] = {}
+    for part in _parts(value, depth):
+        found.update(dict.fromkeys(part.places if "graph" in part.tags else graphs_in(part, depth + 1)))
+    return tuple(found)
+
+
+def _parts(value: Value, depth: int) -> tuple[Value, ...]:
+    if depth > _DEEPEST_DISPLAY:
+        return ()
+    each = (value.each,) if value.each is not None else ()
+    return (*(value.items or ()), *value.fields.values(), *each)
 
 
 def given_to(value: Value, lasts: Callable[[str, str], bool], depth: int = 0) -> Iterator[tuple[Place, Place]]:

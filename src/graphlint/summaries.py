@@ -159,9 +159,10 @@ class Analysis:
                         inside = owned[name] = {
                             tag for inner in slots for tag in held.get(inner) or self._holds.get(inner, frozenset())
                         } | self._is_graph(name)
-                    if "graph" in inside:
+                    is_local = each[0].startswith("local:")  # whose end is told of the object itself
+                    if "graph" in inside and not is_local:
                         found |= {"graph", "owner"}
-                    if inside & _MEMORY:
+                    if inside & _MEMORY and not is_local:
                         found.add("memory")
                     if is_record(self.project.classes[name]):
                         found |= inside & {"captured", "tensor", "pool"}
@@ -205,7 +206,7 @@ class Analysis:
             names |= {t.name for t in flat(self.behaviors.field_types(owner, name))}
         notes = self.behaviors.slots.get(slot)  # a class body's are made with its types
         tags = set(notes.tags) if notes is not None else set()
-        names |= notes.types if notes is not None else set()
+        names |= notes.types | notes.objects if notes is not None else set()
         sources = sorted(notes.sources) if notes is not None else []
         if name in self._kept_by_word and self.entry_for(slot) is not None:
             tags.add("captured")

@@ -35,6 +35,7 @@ from graphlint.rule import Rule
 from graphlint.source import Span
 from graphlint.summaries import Analysis, Site
 from graphlint.values import ELEMENT, MEMO, Place, Test, negated
+from graphlint.variables import in_any_round, is_local
 from graphlint.vocabulary import Entry
 from graphlint.workspaces import evidence, nowhere, store_of, workspaces
 
@@ -388,8 +389,10 @@ def _ears(automaton: Automaton, subject: Subject) -> Callable[[Effect, Event, st
                 first = state == automaton.start and (subject.dropped or not subject.graphs)
                 return first or not subject.graphs or any(_is_within(subject.graphs, each) for each in event.places)
             if effect is Effect.GRAPH_DEATH:
-                if subject.place[:1] and subject.place[0][0] == "%" and _is_saved(event):
-                    return False  # the variable has the graphs, too
+                if subject.place[:1] and is_local(subject.place):
+                    if _is_saved(event):
+                        return False  # the variable has the graphs, too
+                    return any(in_any_round(container(each)) == in_any_round(subject.graphs) for each in event.places)
                 return any(container(each) == subject.graphs for each in event.places)
             if effect in (Effect.WS_RELEASE, Effect.KV_RELEASE, Effect.COMM_DESTROY):
                 if not event.places:

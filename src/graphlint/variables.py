@@ -27,19 +27,42 @@ def held_by_variables(
         if "captured" not in analysis.holds(node.slot):
             continue
         for graphs, death in deaths.items():
+            new = _given_instead(death)
+            if not new.isdisjoint(node.value_places):
+                continue  # what dies makes room for the graphs that it belongs to
             known = {graphs, *_as_written(death)}
-            later = (
-                known - moved
-            )  # of a table that was moved, the old graphs die and not those that were put there since
+            later = known - moved  # the old graphs of a moved table die, and not those that were put there since
+            is_owner = "object" in node.tags
             if any(
-                container(place) in known or not later.isdisjoint(kept.get(place, ())) for place in node.value_places
+                container(place) in known
+                or not later.isdisjoint(kept.get(place, ()))
+                or (is_owner and graphs[: len(place)] == place)
+                for place in node.value_places
             ):
                 yield node.places[0], graphs
+
+
+def is_local(place: Place) -> bool:
+    """Whether a place is a local variable."""
+    return place[0][0] == "%"
+
+
+def in_any_round(place: Place) -> Place:
+    """A place for all rounds of the loop that calls what makes its object."""
+    return (place[0].partition("#")[0], *place[1:]) if place and place[0][0] == "@" else place
 
 
 def is_variable(slot: Slot | None) -> bool:
     """Whether a slot is a local variable, which is one while its function runs."""
     return slot is not None and slot[0].startswith("local:")
+
+
+def _given_instead(death: Site) -> frozenset[Place]:
+    """What takes the place of what dies, where the function itself gives it."""
+    node = death.event.node
+    if not isinstance(node, b.Touches) or len(death.event.stack) > 1:
+        return frozenset()
+    return frozenset(node.value_places)
 
 
 def _as_written(death: Site) -> Iterator[Place]:
