@@ -317,3 +317,57 @@ HALL = Hall()"""
     hall = HALL.replace("self.seats = {}", "self.seats, self.users = {}, {}").replace("\n\nHALL = Hall()", counted)
     text = program(body="self.x * HALL.seat(4)", end="HALL.leave(4)")
     assert found(tmp_path, text.replace("class Singer:", hall + "\n\nclass Singer:")) == expected
+
+
+HOOKS = """
+hooks = MADE
+
+
+def at_end(member, hook):
+    PUT
+
+
+def run_hooks(member):
+    RUN
+
+
+class Singer:"""
+
+
+def hooked(hook: str, made: str, put: str, run: str) -> str:
+    text = program(body="self.x * self.own[0]", end="run_hooks(self.n)")
+    text = text.replace("class Singer:", HOOKS.replace("MADE", made).replace("PUT", put).replace("RUN", run))
+    text = text.replace("self.net, self.x = net, torch", "self.n, self.net, self.x = n, net, torch")
+    new = '        self.own = [torch.empty(n, device="cuda")]\n' + f"        at_end(n, {hook})\n        self.body()\n"
+    return text.replace("        self.body()\n", new, 1) + "\n\n"
+
+
+@pytest.mark.parametrize("hook", ["self.own.clear", "self.forget", "lambda: self.own.clear()"])
+@pytest.mark.parametrize(
+    ("made", "put", "run", "ends_all"),
+    [
+        ("[]", "hooks.append(hook)", "for hook in hooks:\n        hook()\n    hooks.clear()", True),
+        ("[]", "hooks.append(hook)", "while hooks:\n        hooks.pop()()", True),
+        ("[]", "hooks.append((member, hook))", "while hooks:\n        hooks.pop()[1]()", True),
+        ("{}", "hooks.setdefault('end', []).append(hook)", "for hook in hooks['end']:\n        hook()", True),
+        ("{}", "hooks.setdefault(member, []).append(hook)", "for hook in hooks[member]:\n        hook()", False),
+        (
+            "{}",
+            "hooks.setdefault(member, []).append(hook)",
+            "for hook in hooks.pop(member, ()):\n        hook()",
+            False,
+        ),
+        ("{}", "hooks[member] = hook", "hooks.pop(member)()", False),
+        (
+            "[]",
+            "hooks.append((member, hook))",
+            "for entry in [each for each in hooks if each[0] == member]:\n        entry[1]()",
+            False,
+        ),
+    ],
+)
+def test_hooks_of_all_run_for_one(tmp_path: Path, hook: str, made: str, put: str, run: str, *, ends_all: bool) -> None:
+    text = hooked(hook, made, put, run).replace(
+        "    def sing(self):", "    def forget(self):\n        self.own.clear()\n\n    def sing(self):"
+    )
+    assert found(tmp_path, text) == (["run_hooks(self.n)"] if ends_all else [])

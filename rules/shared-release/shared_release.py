@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from graphlint import behavior as b
 from graphlint import flow
 from graphlint.absence import is_never_none
-from graphlint.assignments import given_locally
+from graphlint.assignments import argument_for, given_locally
 from graphlint.cohabitants import asks_of_all, beside, failures, in_common, is_of_process, newcomers, told_apart
 from graphlint.descents import NotPartedError, descent, described
 from graphlint.edits import Applicability, Fix
@@ -608,7 +609,7 @@ def _is_wide(analysis: Analysis, site: Site) -> bool:
     if any(_asks_whose(guard, place) for guard in site.event.guards for place in shared if ELEMENT in place):
         return False
     if isinstance(node, b.Touches) and all(ELEMENT in place for place in site.places):
-        return any(_runs_over(analysis, loop, place) for loop in site.event.loops for place in shared)
+        return any(_runs_over(analysis, site.event, loop, place) for loop in site.event.loops for place in shared)
     return bool(shared)
 
 
@@ -665,19 +666,42 @@ def _taken(body: flow.Flow, at: Span) -> flow.Expr | None:
     return next((target.key for target in drops if isinstance(target, flow.Item)), None)
 
 
-def _runs_over(analysis: Analysis, loop: Frame, place: Place) -> bool:
-    """Whether a loop runs over a table, and not over keys that were chosen before."""
-    table = place[: place.index(ELEMENT)][-1]
+def _runs_over(analysis: Analysis, event: Event, loop: Frame, place: Place) -> bool:
+    """Whether a loop runs over a table, or until it is empty, and not over keys or parts of it that were chosen before."""
+    whole = place[: place.index(ELEMENT)]
     for statement in flow.statements(analysis.project.functions[loop.function].lowered.flow):
-        if isinstance(statement, flow.Star) and statement.span == loop.span and statement.iterable is not None:
-            waiting = [statement.iterable]
-            while waiting:
-                expr = waiting.pop()
-                if flow.last_name(expr) == table:
-                    return True
-                if isinstance(expr, flow.Each) and expr.tests:
+        if not isinstance(statement, flow.Star) or statement.span != loop.span:
+            continue
+        if statement.iterable is None:
+            return ("atom", "true", whole) in event.guards
+        waiting = [statement.iterable]
+        while waiting:
+            expr = waiting.pop()
+            if flow.last_name(expr) == whole[-1]:
+                return True
+            match expr:
+                case flow.Item(base=base, key=key):
+                    if flow.last_name(base) == whole[-1]:
+                        return _is_constant(analysis, event, loop.function, key)
+                case flow.Each(tests=(_, *_)):
                     continue  # it leaves some out
-                waiting += flow.subexpressions(expr)
+                case flow.Call(callee=flow.Attr(base=base, name="get" | "pop" | "setdefault"), args=(key, *_)):
+                    if flow.last_name(base) == whole[-1] and not _is_constant(analysis, event, loop.function, key):
+                        return False
+            waiting += flow.subexpressions(expr)
+    return False
+
+
+def _is_constant(analysis: Analysis, event: Event, function: str, key: flow.Expr) -> bool:
+    """Whether a key says the same for all who come to an event: it is written out, there or in the call that leads there."""
+    if not isinstance(key, flow.Name):
+        return isinstance(key, flow.Lit) or (isinstance(key, flow.Op) and key.op == "Slice")
+    entry = analysis.project.functions[function]
+    for outer, inner in pairwise(event.stack):
+        if inner.function == function:
+            for call in analysis.project.functions[outer.function].calls:
+                if call.span == outer.span and (given := argument_for(entry, call, key.id)) is not None:
+                    return isinstance(given, flow.Lit)
     return False
 
 

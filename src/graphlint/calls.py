@@ -290,7 +290,7 @@ class Calling(Awaiting):
         known = self.vocabulary.called(names)
         external = self.effects(known, callee, receiver, args, keywords, expr) if known else None
         if callee.calls:
-            callee = callee._replace(calls=tuple(_of_item(bound, callee.places) for bound in callee.calls))
+            callee = callee._replace(calls=tuple(self.of_item(bound, callee.places) for bound in callee.calls))
             self._remember(callee.calls[0])
             seen = {each.function for each in callee.calls}  # beside them, objects that can be called
             objects = tuple(each for each in self.instance_call(callee) if each.function not in seen)
@@ -897,7 +897,24 @@ class Calling(Awaiting):
             if closure is not None:
                 names = [name for name in closure.env if name in closure.params and name not in result]
                 result.update((name, Value(((f"${name}",),))) for name in names)
+                outer = self.project.functions[function.parent].facts.params
+                if bound.receiver is not None and function.kind == "function" and outer and outer[0].name in names:
+                    result[outer[0].name] = bound.receiver  # of a method: its object
         return result
+
+    def of_item(self, bound: Bound, places: tuple[Place, ...]) -> Bound:
+        """A method, or a function in one, that a table keeps, of an object that nobody knows here: it stands for what the table has."""
+        if not places or ELEMENT not in places[0]:
+            return bound
+        owner = tuple(place[: place.index(ELEMENT) + 1] for place in places if ELEMENT in place)
+        if bound.receiver is not None:
+            unknown = not bound.receiver.places and bound.receiver.symbol is None
+            return bound._replace(receiver=bound.receiver._replace(places=owner)) if unknown else bound
+        parent = self.project.functions[bound.function].parent
+        method = self.project.functions.get(parent or "")
+        if method is None or method.kind != "method" or method.owner is None or self.entry.name.startswith(method.name):
+            return bound
+        return bound._replace(receiver=Value(owner, (Type(method.owner),)))
 
     def passed_on(self, origin: Origin, span: Span) -> Origin:
         """An allocation of a callee, as one of the call."""
@@ -948,15 +965,6 @@ def _captured(value: Value) -> Value:
         return value
     items = tuple(map(_captured, value.items)) if value.items is not None else None
     return value._replace(tags=value.tags | {"captured"}, items=items)
-
-
-def _of_item(bound: Bound, places: tuple[Place, ...]) -> Bound:
-    """A method that a table keeps, of an object that nobody knows here: it stands for what the table has."""
-    unknown = bound.receiver is not None and not bound.receiver.places and bound.receiver.symbol is None
-    if not unknown or not places or ELEMENT not in places[0]:
-        return bound
-    owner = tuple(place[: place.index(ELEMENT) + 1] for place in places if ELEMENT in place)
-    return bound._replace(receiver=bound.receiver._replace(places=owner))  # type: ignore[union-attr]
 
 
 def _names_device(args: Sequence[Value], keywords: Mapping[str, Value]) -> bool:

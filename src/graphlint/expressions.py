@@ -9,15 +9,19 @@ from graphlint import flow
 from graphlint.calls import Calling
 from graphlint.flow import Expr
 from graphlint.frame import is_made_in, last_word
+from graphlint.handed import METHODS, written_out
 from graphlint.lookups import unrolled
 from graphlint.rebasing import all_of
 from graphlint.source import Span
 from graphlint.values import (
+    CONTAINERS,
     DEVICE,
     FALSE,
+    GRAPH,
     NOTHING_KNOWN,
     TENSOR,
     TRUE,
+    Bound,
     Test,
     Type,
     Value,
@@ -37,7 +41,10 @@ class Expressions(Calling):
             case flow.Name(id=name):
                 return self.read(self.variable(name))
             case flow.Attr(base=base, name=name):
-                read = self.read(self.attribute(self.value(base), name, expr.span))
+                owner = self.value(base)
+                read = self.read(self.attribute(owner, name, expr.span))
+                if name in METHODS and not read.calls and (handed := self.handed_on(expr, owner)) is not None:
+                    return handed
                 named = self.vocabulary.names.is_stream(name)
                 return read._replace(tags=read.tags | named) if named and not read.calls else read
             case flow.Call():
@@ -110,6 +117,22 @@ class Expressions(Calling):
                 return self.imported(expr)
             case flow.Text(parts=parts):
                 return self.made_of([self.value(part) for part in parts], Value(types=(Type("str"),)))
+
+    def handed_on(self, expr: flow.Attr, held: Value) -> Value | None:
+        """A method of a container, or of a graph, that is not called here: the function that calls it."""
+        known = {t.name for t in held.types}
+        if held.slot is None or not known or not (known <= CONTAINERS if expr.name == "clear" else known == {GRAPH}):
+            return None
+        if held.slot[0].startswith("mod:") and isinstance(expr.base, flow.Name):
+            name = written_out(self.project, self.entry, expr, None)
+            return Value(calls=(Bound(name, None),)) if name is not None else None
+        if not isinstance(expr.base, flow.Attr) or not isinstance(expr.base.base, flow.Name):
+            return None
+        owner = self.variable(expr.base.base.id)
+        if not owner.types:
+            return None
+        name = written_out(self.project, self.entry, expr, owner.types[0].name)
+        return Value(calls=(Bound(name, owner),)) if name is not None else None
 
     def either_value(self, op: str, operands: tuple[Expr, ...], expr: flow.Op) -> Value:
         first = self.value(operands[0])
