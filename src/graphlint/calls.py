@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from graphlint import behavior as b
@@ -422,7 +423,8 @@ class Calling(Awaiting):
             else:
                 slot, label = receiver.slot, self.label(expr)
                 self.emit(b.Happens(Effect.WS_REPLACE, receiver.places, slot, expr.span, label, "instance"))
-        effect = None if torch else self.vocabulary.names.effect(name, subject)
+        known = torch or (bool(receiver.types) and all(map(_is_of_standard_library, receiver.types)))
+        effect = None if known else self.vocabulary.names.effect(name, subject)
         if effect is not None:
             slot = receiver.slot
             self.emit(
@@ -965,6 +967,12 @@ def _captured(value: Value) -> Value:
         return value
     items = tuple(map(_captured, value.items)) if value.items is not None else None
     return value._replace(tags=value.tags | {"captured"}, items=items)
+
+
+def _is_of_standard_library(kind: Type) -> bool:
+    """Whether a class is Python's own, so that what its methods are called says nothing of graphs."""
+    module, _, name = kind.name.rpartition(".")
+    return bool(name) and module.partition(".")[0] in sys.stdlib_module_names
 
 
 def _names_device(args: Sequence[Value], keywords: Mapping[str, Value]) -> bool:

@@ -1,11 +1,11 @@
-"""Parts of an object that enrol in a table of another part: `Part(..., self.registry)` whose constructor appends itself.
+"""Parts of an object that stand in a table too: `Part(..., self.registry)` whose constructor appends itself, or `store.at_end(part.free)`.
 
 What a loop over that table does, it does to each of them, also where the table keeps a method of theirs to be called at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from graphlint import behavior as b
@@ -22,9 +22,9 @@ _SHARED = ("class:", "mod:")
 _ROOTS = ("$", *_SHARED)
 
 
-def members_of(analysis: Analysis, class_name: str) -> Mapping[Place, tuple[str, ...]]:
-    """Tables, as ways from an object of a class or as places of the process, and the object's attributes that stand in them."""
-    found: Mapping[str, Mapping[Place, tuple[str, ...]]] | None = analysis.known.get(("enrolled", ""))
+def members_of(analysis: Analysis, class_name: str) -> Mapping[Place, tuple[Place, ...]]:
+    """Tables, as ways from an object of a class or as places of the process, and what of the object stands in them, as ways."""
+    found: Mapping[str, Mapping[Place, tuple[Place, ...]]] | None = analysis.known.get(("enrolled", ""))
     if found is None:
         found = analysis.known["enrolled", ""] = _all_members(analysis)
     for each in analysis.project.mro(class_name) if found else ():
@@ -33,10 +33,10 @@ def members_of(analysis: Analysis, class_name: str) -> Mapping[Place, tuple[str,
     return {}
 
 
-def _all_members(analysis: Analysis) -> dict[str, Mapping[Place, tuple[str, ...]]]:
+def _all_members(analysis: Analysis) -> dict[str, Mapping[Place, tuple[Place, ...]]]:
     left = {b.last_name(place) for each in analysis.behaviors.all() for place in _left(each)}
     tables = frozenset(_tables(analysis)) - left
-    found: dict[str, Mapping[Place, tuple[str, ...]]] = {}
+    found: dict[str, Mapping[Place, tuple[Place, ...]]] = {}
     for key in sorted(_constructors(analysis, tables)) if tables else ():
         root = analysis.behaviors.built(key)
         owner = analysis.project.functions[root.function].owner if root is not None else None
@@ -87,26 +87,49 @@ def _is_of(node: b.Touches, tables: frozenset[str]) -> bool:
     return bool(node.places) and b.last_name(node.places[0]) in tables and node.places[0][0].startswith(_ROOTS)
 
 
-def _members(analysis: Analysis, root: Behavior, tables: frozenset[str]) -> dict[Place, tuple[str, ...]]:
+def _members(analysis: Analysis, root: Behavior, tables: frozenset[str]) -> dict[Place, tuple[Place, ...]]:
     me = f"${root.receiver}"
-    kept: dict[str, str] = {}
-    entered: dict[Place, list[str]] = {}
+    kept: dict[str, list[Place]] = {}
+    entered: dict[Place, list[Place]] = {}
 
     def see(event: Event) -> None:
         node = event.node
         if not isinstance(node, b.Touches) or not event.places:
             return
         place = event.places[0]
-        if node.how == "write" and len(place) == 2 and place[0] == me:
+        if node.how in ("write", "add") and len(place) == 2 and place[0] == me:
+            way = (place[1], ELEMENT) if node.how == "add" else (place[1],)
             for value in event.value_places:
-                if len(value) == 1 and value[0].startswith("@"):
-                    kept[value[0]] = place[1]
-        elif node.how == "add" and len(place) > 1 and place[-1] in tables and place[0].startswith((me, *_SHARED)):
-            way = place[1:] if place[0] == me else place
-            entered.setdefault(way, []).extend(v[0] for v in event.value_places if v[0].startswith("@"))
+                if len(value) == 1 and value[0] != me:
+                    kept.setdefault(value[0], []).append(way)
+        if node.how == "add" and len(place) > 1 and place[-1] in tables and place[0].startswith(_ROOTS):
+            entered.setdefault(place, []).extend(event.value_places)
 
     visit(root, analysis.behaviors.built, see, ways=4, steps=_STEPS)
-    found = {
-        path: tuple(dict.fromkeys(kept[each] for each in roots if each in kept)) for path, roots in entered.items()
-    }
-    return {path: names for path, names in found.items() if names}
+    found: dict[Place, list[Place]] = {}
+    for table, values in entered.items():
+        for way in _ways(table, me, kept):
+            members = (_other_way(way, _ways(_object(value, me), me, kept)) for value in values)
+            found.setdefault(way, []).extend(each for each in members if each is not None)
+    return {table: tuple(dict.fromkeys(members)) for table, members in found.items() if members}
+
+
+def _other_way(table: Place, ways: Sequence[Place]) -> Place | None:
+    """How else than through a table an object of it is reached: as an attribute, or in another table that had it before."""
+    others = [way for way in ways if way[: len(table)] != table]
+    single = next((way for way in others if ELEMENT not in way), None)
+    return single if single is not None else next((way for way in ways[:1] if way in others), None)
+
+
+def _object(value: Place, me: str) -> Place:
+    """What is put into a table, or the object whose method is."""
+    return value[: 2 if value[0] == me else 1]
+
+
+def _ways(place: Place, me: str, kept: Mapping[str, Sequence[Place]]) -> Sequence[Place]:
+    """How an object leads to a place, where it is known to: what it keeps comes first by the name that it was given first."""
+    if place[0] == me:
+        return (place[1:],) if len(place) > 1 else ()
+    if place[0].startswith(_SHARED):
+        return (place,)
+    return [(*way, *place[1:]) for way in kept.get(place[0], ())]

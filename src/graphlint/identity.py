@@ -269,10 +269,21 @@ def _item(analysis: Analysis, event: Event) -> _Item | None:
     if call is not None and flow.last_name(call) in _MAPS and len(call.args) == 2:
         return _Item(frame, "all" if _table(call.args[1]) is not None else "some")
     if call is None or not isinstance(call.callee, flow.Attr):
-        return _Item(frame, "some")
+        return _Item(frame, "all" if call is not None and _is_each(function, call.callee, frame) else "some")
     return _Item(
         frame, *_meant(function, call.callee.base, frame, 0), _entry(analysis, event, within - 1, call.callee.base)
     )
+
+
+def _is_each(function: FunctionEntry, method: Expr, frame: Frame) -> bool:
+    """Whether a method that is called is each of a table in turn: `for free in hooks: free()`, `while hooks: hooks.pop()()`."""
+    match method:
+        case flow.Name(id=name):
+            loop = _loop(function, name, frame)
+            return loop is not None and _table(loop) is not None
+        case flow.Call(callee=flow.Attr(name=name), args=()) if name in _TAKERS:
+            return _is_in_loop(function, frame)
+    return False
 
 
 def _entry(analysis: Analysis, event: Event, depth: int, expr: Expr) -> tuple[str, str, str]:

@@ -118,12 +118,12 @@ def deaths(analysis: Analysis, root: Root) -> Iterator[Death]:
         for place in site.places or ((),):
             attribute = place[1] if len(place) > 1 and place[0] == me else ""
             yield Death(attribute, owners, place, site, root)
-            for name in _enrolled(analysis, root, place):
-                yield Death(name, owners, (me, name, *place[place.index(ELEMENT) + 1 :]), site, root)
+            for way in _enrolled(analysis, root, place):
+                yield Death(way[0], owners, (me, *way, *place[place.index(ELEMENT) + 1 :]), site, root)
 
 
-def _enrolled(analysis: Analysis, root: Root, place: Place) -> tuple[str, ...]:
-    """Attributes of an object that stand in the table through which a place leads."""
+def _enrolled(analysis: Analysis, root: Root, place: Place) -> tuple[Place, ...]:
+    """What of an object stands in the table through which a place leads, as ways from it."""
     if ELEMENT not in place or place[0] != f"${root.behavior.receiver}" or root.function.owner is None:
         return ()
     return members_of(analysis, root.function.owner).get(place[1 : place.index(ELEMENT)], ())
