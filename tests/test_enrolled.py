@@ -1,4 +1,4 @@
-"""Parts that put themselves, or a method of theirs, into a table of another part, and who goes over that table."""
+"""Parts that are put into a table, or a method of theirs, by themselves or by their owner, and who goes over that table."""
 
 from __future__ import annotations
 
@@ -119,3 +119,172 @@ def free_all(engine: Engine):
 """
     assert rules_of(tmp_path, part + told.format(then="pass")) == []
     assert rules_of(tmp_path, part + told.format(then="self.right.free()")) == ["duplicate-release"]
+
+
+BANK = """
+import collections
+
+import torch
+
+
+class Bank:
+    def __init__(self, rooms):
+        self.free = list(range(rooms))
+
+    def back(self, room):
+        self.free.append(room)
+
+
+class Stepper:
+    def __init__(self, net, bank: Bank):
+        self.net, self.bank = net, bank
+        self.room = bank.free.pop()
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.net()
+
+    def end(self):
+        self.graph.reset()
+        self.bank.back(self.room)
+
+
+class Pages:
+    def __init__(self):
+        self.before = []
+        self.note = None
+
+    def ask(self, hook):
+        self.before.append(hook)
+
+    def unmap(self):
+        for hook in self.before:
+            hook()
+        if self.note is not None:
+            self.note()
+
+
+class Engine:
+    def __init__(self, net, bank: Bank, pages: Pages):
+        self.pages = pages
+        self.kept = bank
+        self.steps = Stepper(net, bank)
+        self.extra = Stepper(net, bank)
+        self.hooks = []
+        {given}
+
+    def wipe(self):
+        self.steps.end()
+
+    def sleep(self):
+        {sleep}
+"""
+GIVEN = {
+    "a method of a part, to another part": ("pages.ask(self.steps.end)", "self.pages.unmap()"),
+    "a method of a part, into a list of another part": (
+        "self.pages.before.append(self.steps.end)",
+        "self.pages.unmap()",
+    ),
+    "a method of its own": ("pages.ask(self.wipe)", "self.pages.unmap()"),
+    "a method of its own, into a list of another part": ("self.pages.before.append(self.wipe)", "self.pages.unmap()"),
+    "a method of its own, as an attribute": ("self.pages.note = self.wipe", "self.pages.unmap()"),
+    "a lambda of itself": ("self.hooks.append(lambda: self.steps.end())", "for hook in self.hooks: hook()"),
+}
+
+
+def in_bank(path: Path, given: str, sleep: str) -> list[str]:
+    return [each for each in rules_of(path, BANK.format(given=given, sleep=sleep)) if each == "duplicate-release"]
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_what_the_owner_hands_out_is_its_own_part(tmp_path: Path, name: str) -> None:
+    given, sleep = GIVEN[name]
+    assert in_bank(tmp_path, given, sleep) == []
+    assert in_bank(tmp_path, given, f"{sleep}\n        self.extra.end()") == []
+    assert in_bank(tmp_path, given, f"{sleep}\n        self.steps.end()") == ["duplicate-release"]
+
+
+MANY = """
+
+class Crew:
+    def __init__(self, nets, bank: Bank):
+        self.ends, self.steppers, self.others = [], [], []
+        for net in nets:
+            stepper = Stepper(net, bank)
+            self.ends.append(stepper.end)
+            self.steppers.append(stepper)
+            self.others.append(Stepper(net, bank))
+
+    def stop(self):
+        {stop}
+"""
+
+
+@pytest.mark.parametrize(
+    "first",
+    ["while self.ends: self.ends.pop()()", "for end in self.ends: end()", "for end in reversed(self.ends): end()"],
+)
+def test_methods_of_many_are_those_of_the_objects_beside_them(tmp_path: Path, first: str) -> None:
+    def in_crew(then: str) -> list[str]:
+        text = BANK.format(given="pass", sleep="pass") + MANY.format(stop=f"{first}\n        {then}")
+        return [each for each in rules_of(tmp_path, text) if each == "duplicate-release"]
+
+    assert in_crew("self.steppers.clear()") == []
+    assert in_crew("for each in self.others: each.end()") == []
+    assert in_crew("for each in self.steppers: each.end()") == ["duplicate-release"]
+
+
+CLOSED_OVER = """
+
+class Shelf:
+    def __init__(self, steps: Stepper, other: Stepper):
+        self.steps = steps
+        self.other = other
+        self.ends = [lambda name: steps.end()]
+
+    def clear(self):
+        for end in self.ends:
+            end("all")
+        self.{then}.end()
+"""
+
+
+def test_a_closure_of_a_constructor_means_what_the_object_keeps(tmp_path: Path) -> None:
+    def on_shelf(then: str) -> list[str]:
+        text = BANK.format(given="pass", sleep="pass") + CLOSED_OVER.format(then=then)
+        return [each for each in rules_of(tmp_path, text) if each == "duplicate-release"]
+
+    assert on_shelf("steps") == ["duplicate-release"]
+    assert on_shelf("other") == []
+
+
+def test_a_lock_that_graphs_are_named_after_is_no_graph(tmp_path: Path) -> None:
+    text = """
+import threading
+
+import torch
+
+GRAPH_SETS = threading.BoundedSemaphore(3)
+
+
+class Set:
+    def __init__(self, net):
+        GRAPH_SETS.acquire()
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            net()
+
+    def free(self):
+        self.graph.reset()
+        GRAPH_SETS.release()
+
+
+class Engine:
+    def __init__(self, left, right):
+        self.left, self.right = Set(left), Set(right)
+
+    def close(self):
+        self.left.free()
+        self.right.free()
+"""
+    (tmp_path / "m.py").write_text(text)
+    assert [each.rule for each in check.check([str(tmp_path)], Settings(), registry.rules()).findings] == []

@@ -18,13 +18,13 @@ RULES = ROOT / "rules"
 LAYERS = """
     source words mentions namesake sharing interrupts stand_ins targets | syntax edits flow effects values | comments
     findings declarations behavior learned | facts automaton vocabulary | rule operators | project | rebasing | sieve
-    execution dependence assignments | records bindings conditions dispatch handed | knowledge emptying last_given | holding |
-    frame |
-    lookups | deferred | awaiting | calls | expressions | evaluate slices | candidates | summaries provenance | enrolled
-    | engines fleeting identity inside keeping ownership portions readers teardowns stores combinations platforms |
-    renewals | absence cohabitants descents growth likeness registries retention variables warming | workspaces |
-    typestate requests | namings pools | registry suppress | cpp codemod | config native | files | report rows writing
-    silencing | check | explain fixing listing owners | regressions | validation | cli codemod_command | __main__
+    execution dependence assignments | records bindings conditions dispatch handed | knowledge emptying last_given | holding
+    | frame | lookups hooks | deferred | awaiting | calls | expressions | evaluate slices | candidates | summaries
+    provenance | enrolled | engines fleeting identity inside keeping ownership portions readers teardowns stores
+    combinations platforms | renewals | absence cohabitants descents growth likeness registries retention variables warming
+    | workspaces | typestate requests | namings pools | registry suppress | cpp codemod | config native | files | report
+    rows writing silencing | check | explain fixing listing owners | regressions | validation | cli codemod_command |
+    __main__
 """
 RANK = {name: rank for rank, layer in enumerate(LAYERS.split("|")) for name in layer.split()}
 

@@ -15,7 +15,8 @@ from graphlint.effects import Effect
 from graphlint.facts import MODULE
 from graphlint.flow import Expr
 from graphlint.frame import last_word
-from graphlint.knowledge import HELD
+from graphlint.hooks import hooked
+from graphlint.knowledge import HELD, Around
 from graphlint.project import FunctionEntry
 from graphlint.rebasing import passed, rebased, rebased_element
 from graphlint.source import Span
@@ -290,8 +291,14 @@ class Calling(Awaiting):
             return Value(calls=functions, symbol=Symbol("external", names[0]) if not functions else None)
         known = self.vocabulary.called(names)
         external = self.effects(known, callee, receiver, args, keywords, expr) if known else None
+        if (
+            not (callee.calls or callee.symbol or known)
+            and callee.slot is not None
+            and callee.slot[0] in self.project.classes
+        ):
+            callee = callee._replace(calls=hooked(self.all, callee.slot))
         if callee.calls:
-            callee = callee._replace(calls=tuple(self.of_item(bound, callee.places) for bound in callee.calls))
+            callee = callee._replace(calls=tuple(self.of_keeper(bound, callee.places) for bound in callee.calls))
             self._remember(callee.calls[0])
             seen = {each.function for each in callee.calls}  # beside them, objects that can be called
             objects = tuple(each for each in self.instance_call(callee) if each.function not in seen)
@@ -898,23 +905,39 @@ class Calling(Awaiting):
             closure = self.all.closures.get(function.name)
             if closure is not None:
                 names = [name for name in closure.env if name in closure.params and name not in result]
-                result.update((name, Value(((f"${name}",),))) for name in names)
+                result.update((name, Value((self._closed_over(closure, name),))) for name in names)
                 outer = self.project.functions[function.parent].facts.params
                 if bound.receiver is not None and function.kind == "function" and outer and outer[0].name in names:
                     result[outer[0].name] = bound.receiver  # of a method: its object
         return result
 
-    def of_item(self, bound: Bound, places: tuple[Place, ...]) -> Bound:
-        """A method, or a function in one, that a table keeps, of an object that nobody knows here: it stands for what the table has."""
-        if not places or ELEMENT not in places[0]:
+    def _closed_over(self, closure: Around, name: str) -> Place:
+        """What a parameter of the function around a closure is, for a method of the same object that calls it later."""
+        maker = closure.entry
+        is_later = bool(self.me and closure.me) and maker.owner is not None and maker.name != self.entry.name
+        if not is_later or maker.owner not in self.project.mro(self.entry.owner or ""):
+            return (f"${name}",)
+        if f"${name}" == closure.me:
+            return (self.me,)
+        kept = self.all.constructor_aliases(maker.owner) if maker.facts.name == "__init__" else {}
+        return next(((self.me, attribute) for attribute, param in kept.items() if param == name), (f"${name}",))
+
+    def of_keeper(self, bound: Bound, places: tuple[Place, ...]) -> Bound:
+        """A method, or a function in one, that a table or an attribute keeps, where nobody knows of which object it is.
+
+        What keeps it stands for the object; a function in a method that the same object keeps is its own.
+        """
+        if not places:
             return bound
-        owner = tuple(place[: place.index(ELEMENT) + 1] for place in places if ELEMENT in place)
+        owner = tuple(place[: place.index(ELEMENT) + 1] if ELEMENT in place else place for place in places)
         if bound.receiver is not None:
             unknown = not bound.receiver.places and bound.receiver.symbol is None
             return bound._replace(receiver=bound.receiver._replace(places=owner)) if unknown else bound
-        parent = self.project.functions[bound.function].parent
-        method = self.project.functions.get(parent or "")
-        if method is None or method.kind != "method" or method.owner is None or self.entry.name.startswith(method.name):
+        method = self.project.functions.get(self.project.functions[bound.function].parent or "")
+        if ELEMENT not in places[0] or method is None or method.kind != "method" or method.owner is None:
+            return bound
+        is_own = owner[0][:-2] == (self.me,) and method.owner in self.project.mro(self.entry.owner or "")
+        if is_own or self.entry.name.startswith(method.name):
             return bound
         return bound._replace(receiver=Value(owner, (Type(method.owner),)))
 

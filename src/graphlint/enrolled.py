@@ -1,4 +1,4 @@
-"""Parts of an object that stand in a table too: `Part(..., self.registry)` whose constructor appends itself, or `store.at_end(part.free)`.
+"""Parts of an object that stand in a table too: `Part(self.registry)` enrols itself, `self.store.at_end(self.part.free)` does it.
 
 What a loop over that table does, it does to each of them, also where the table keeps a method of theirs to be called at the end.
 """
@@ -109,7 +109,7 @@ def _members(analysis: Analysis, root: Behavior, tables: frozenset[str]) -> dict
     found: dict[Place, list[Place]] = {}
     for table, values in entered.items():
         for way in _ways(table, me, kept):
-            members = (_other_way(way, _ways(_object(value, me), me, kept)) for value in values)
+            members = (_other_way(way, _ways(_object(analysis, value, me), me, kept)) for value in values)
             found.setdefault(way, []).extend(each for each in members if each is not None)
     return {table: tuple(dict.fromkeys(members)) for table, members in found.items() if members}
 
@@ -121,15 +121,16 @@ def _other_way(table: Place, ways: Sequence[Place]) -> Place | None:
     return single if single is not None else next((way for way in ways[:1] if way in others), None)
 
 
-def _object(value: Place, me: str) -> Place:
+def _object(analysis: Analysis, value: Place, me: str) -> Place:
     """What is put into a table, or the object whose method is."""
-    return value[: 2 if value[0] == me else 1]
+    is_method = len(value) > 1 and value[-1] in analysis.project.methods_named
+    return value[:-1] if is_method and value[0] == me else value[: 2 if value[0] == me else 1]
 
 
 def _ways(place: Place, me: str, kept: Mapping[str, Sequence[Place]]) -> Sequence[Place]:
     """How an object leads to a place, where it is known to: what it keeps comes first by the name that it was given first."""
     if place[0] == me:
-        return (place[1:],) if len(place) > 1 else ()
+        return (place[1:],)
     if place[0].startswith(_SHARED):
         return (place,)
     return [(*way, *place[1:]) for way in kept.get(place[0], ())]

@@ -185,7 +185,7 @@ class Evaluation(Expressions):
     def note_ways(self) -> None:
         """Note which attributes of the object are reached through others, too: `self.loop = Loop(self.steps)`."""
         for (owner, name), way, place in self.passed_in:
-            if place[0] == self.me and len(place) > 1:
+            if place[0] == self.me:
                 self.all.ways.setdefault(owner, {}).setdefault((name, *way), set()).add(place[1:])
             for keeper, attribute in self.keepers.get(place, ()):
                 if keeper in self.project.mro(owner) or owner in self.project.mro(keeper):

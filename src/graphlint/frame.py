@@ -293,6 +293,7 @@ class Frame(Holding):
                 self.passed_in += [(slot, way, place) for way, place in given_to(value, self.all.is_set_once)]
                 if (way := self._way_to(slot[0], value)) is not None:
                     self.passed_in.append(((slot[0], way[0]), way[1:], places[0]))
+                self.hand_out(places[0], value)
         if self.emitting and how in ("write", "drop") and self.outlived(places, span):
             tags |= {"saved"}
         if self.emitting and how == "clear" and slot is not None and self.copies:
@@ -333,6 +334,18 @@ class Frame(Holding):
                 return None
             owner = types[0].name
         return way
+
+    def hand_out(self, place: Place, value: Value) -> None:
+        """Note whose method another object is given to call: `self.store.at_end = self.free` stands for the object itself."""
+        receivers = [bound.receiver.places for bound in value.calls if bound.receiver is not None]
+        if (
+            len(place) > 2
+            and ELEMENT not in place
+            and len(receivers) == len(value.calls) == 1
+            and len(receivers[0]) == 1
+        ):
+            if receivers[0][0][0] == self.me and ELEMENT not in receivers[0][0]:
+                self.passed_in.append(((self.owner, place[1]), place[2:], receivers[0][0]))
 
     def outlived(self, places: tuple[Place, ...], span: Span) -> bool:
         """Have variables that stand for what a place held go on doing so: `old = self.graph; self.graph = None`."""

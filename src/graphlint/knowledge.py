@@ -82,6 +82,7 @@ class Around(Protocol):
     entry: FunctionEntry
     env: dict[str, Value]
     params: frozenset[str]
+    me: str
 
     @property
     def parent(self) -> Around | None:
@@ -122,6 +123,8 @@ class Knowledge(ABC):
         """By class, attributes of an object, and the attributes whose object they may be."""
         self.doubled: set[Slot] = set()
         """Tables in which one object stands under several keys."""
+        self.hooks: dict[Slot, tuple[Bound, ...]] = {}
+        """By attribute, the functions that others than its class put into it."""
         self.closures: dict[str, Around] = {}
         """By nested function, the evaluation of the function that it was last seen in."""
         self.started: dict[str, dict[str, Value]] = {}
@@ -440,7 +443,7 @@ class Knowledge(ABC):
             for way, targets in self.ways.get(each, {}).items():
                 target = min(targets)
                 if len(targets) == 1 and way != target and self.is_set_once(each, way[0]):
-                    if self.is_set_once(each, target[0]):
+                    if not target or self.is_set_once(each, target[0]):
                         found[way] = target
         return found
 

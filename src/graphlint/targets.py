@@ -17,8 +17,9 @@ def assigned_names(body: Iterable[ast.stmt]) -> frozenset[str] | None:
     """What the statements of a function assign; None where only its flow tells.
 
     Returns:
-        `self.x` for an attribute of a name, `self.x[]` for an item of one, put there by a method or by assignment, and
-        `x[]` for whatever ends in that name and gets an item, or is updated in place. Functions in it do not count.
+        `self.x` for an attribute of a name, `*.x` for one of anything else, `self.x[]` for an item of the first, put there by
+        a method or by assignment, and `x[]` for whatever ends in that name and gets an item, or is updated in place.
+        Functions in it do not count.
     """
     found: set[str] = set()
     waiting = list(body)
@@ -76,6 +77,8 @@ def _names(target: ast.expr) -> Iterator[str]:
     match target:
         case ast.Attribute(value=ast.Name(id=base), attr=name):
             yield f"{base}.{name}"
+        case ast.Attribute(attr=name):
+            yield f"*.{name}"
         case ast.Subscript(value=base):
             yield from _item(base)
         case ast.Tuple(elts=targets) | ast.List(elts=targets):

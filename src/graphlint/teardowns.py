@@ -119,7 +119,8 @@ def deaths(analysis: Analysis, root: Root) -> Iterator[Death]:
             attribute = place[1] if len(place) > 1 and place[0] == me else ""
             yield Death(attribute, owners, place, site, root)
             for way in _enrolled(analysis, root, place):
-                yield Death(way[0], owners, (me, *way, *place[place.index(ELEMENT) + 1 :]), site, root)
+                whole = (me, *way, *place[place.index(ELEMENT) + 1 :])
+                yield Death(whole[1] if len(whole) > 1 else "", owners, whole, site, root)
 
 
 def _enrolled(analysis: Analysis, root: Root, place: Place) -> tuple[Place, ...]:

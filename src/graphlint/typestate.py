@@ -251,7 +251,9 @@ def _members(analysis: Analysis, root: Behavior) -> Mapping[Place, tuple[Place, 
         return {}
     me = f"${root.receiver}"
     known = members_of(analysis, owner)
-    return {way if ":" in way[0] else (me, *way): tuple((me, *each) for each in members) for way, members in known.items()}
+    return {
+        way if ":" in way[0] else (me, *way): tuple((me, *each) for each in members) for way, members in known.items()
+    }
 
 
 def _holds_nothing(subject: Subject, config: Config) -> bool:
