@@ -19,7 +19,7 @@ LAYERS = """
     source words mentions namesake sharing interrupts stand_ins targets | syntax edits flow effects values | comments
     findings declarations behavior learned | facts automaton vocabulary | rule operators | project | rebasing | sieve
     execution dependence assignments | records bindings conditions dispatch handed | knowledge emptying last_given | holding
-    | frame | lookups hooks | deferred | awaiting | calls | expressions | evaluate slices | candidates | summaries
+    | frame | lookups hooks | deferred | endings | awaiting | calls | expressions | evaluate slices | candidates | summaries
     provenance | enrolled | engines fleeting identity inside keeping ownership portions readers teardowns stores
     combinations platforms | renewals | absence cohabitants descents growth likeness registries retention variables warming
     | workspaces | typestate requests | namings pools | registry suppress | cpp codemod | config native | files | report

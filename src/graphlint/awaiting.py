@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from graphlint import behavior as b
 from graphlint import flow
-from graphlint.deferred import Deferring
+from graphlint.endings import Ending
 from graphlint.flow import Expr
 from graphlint.frame import last_word
 from graphlint.rebasing import passed
@@ -28,7 +28,7 @@ _WAITERS = frozenset(("gather", "shield", "wait", "wait_for"))
 _ENDS = {"join": _THREADS, "result": frozenset((_FUTURE, "Future"))}
 
 
-class Awaiting(Deferring):
+class Awaiting(Ending):
     """The evaluation of what is started now and waited for later."""
 
     @abstractmethod

@@ -166,6 +166,11 @@ Node: TypeAlias = Happens | Touches | Calls | Order | Either | Repeat | Each | G
 NOTHING = Order(())
 FINALIZED = "<finalized>"
 """Ends the key of a method together with the finalizer of its object, which does the same once more."""
+CLEANED = "<cleaned up>"
+"""Ends the key of the end of a test together with the cleanups that run behind it."""
+EXITED = "<exited>"
+"""Ends the key of a method together with what runs at the end of the process, which does the same once more."""
+TWICE = (FINALIZED, CLEANED, EXITED)
 
 
 @dataclass

@@ -121,7 +121,7 @@ class Calling(Awaiting):
         return callee, args, keywords, receiver
 
     def call(self, expr: flow.Call) -> Value:
-        special = self.on_stack(expr) or self.task(expr) or self.special(expr)
+        special = self.on_stack(expr) or self.ending(expr) or self.task(expr) or self.special(expr)
         if special is not None:
             return special
         callee, args, keywords, receiver = self.operands(expr)

@@ -1,4 +1,4 @@
-"""What is registered now and runs later: callbacks and contexts on an exit stack, and finalizers of objects.
+"""What is registered now and runs later: callbacks and contexts on an exit stack.
 
 What a registration will do is evaluated where it stands, with the variables as they are there. A stack that a `with` ends, or
 that the same function closes, runs it in place. One that an attribute keeps is closed by another function: each registration
@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 
 from graphlint import behavior as b
 from graphlint import flow
-from graphlint.assignments import assigned
 from graphlint.behavior import Behavior, Node, Slot
 from graphlint.flow import Expr
 from graphlint.frame import is_made_in
@@ -25,7 +24,6 @@ _CALLBACKS = frozenset(("callback", "push_async_callback"))
 _PUSHES = frozenset(("push", "push_async_exit"))
 _CONTEXTS = frozenset(("enter_context", "enter_async_context"))
 _CLOSES = frozenset(("close", "aclose", "__exit__", "__aexit__"))
-_DEEPEST = 3
 _REGISTERS = _CALLBACKS | _PUSHES | _CONTEXTS
 _METHODS = _REGISTERS | _CLOSES | {"pop_all"}
 
@@ -78,9 +76,7 @@ class Deferring(Lookups):
             for key in last.behaviors:
                 built = self.all.built(key)
                 if built is not None:
-                    late = self._later(
-                        built.function, first.span, b.behind_yield(built.node), built.receiver, built.key
-                    )
+                    late = self.later(built.function, first.span, b.behind_yield(built.node), built.receiver, built.key)
                     self._keep_for(stack, last._replace(behaviors=(late,), span=expr.span), expr.span)
             self.out[-1] = b.NOTHING
             return manager
@@ -132,10 +128,10 @@ class Deferring(Lookups):
     def _keep_in(self, slot: Slot, node: Node, span: Span) -> None:
         params = self.entry.facts.params
         receiver = params[0].name if self.entry.owner is not None and params else None
-        key = self._later(self.entry.name, span, node, receiver, self.entry.name)
+        key = self.later(self.entry.name, span, node, receiver, self.entry.name)
         self.all.registered.setdefault(slot, {})[key] = receiver
 
-    def _later(self, function: str, span: Span, node: Node, receiver: str | None, of: str) -> str:
+    def later(self, function: str, span: Span, node: Node, receiver: str | None, of: str) -> str:
         """Key of a behavior that is a part of a function, which runs later."""
         key = f"{of.partition('|')[0]}|<{span.start}>"
         self.all.put(
@@ -166,88 +162,24 @@ class Deferring(Lookups):
                 found += [node for node, _ in reversed(self.deferred.pop(place[0], []))]
             elif stack.slot is not None:
                 keys = self._registrations(stack.slot)
-                found += [self._run_later(key, name, (place[:-1],), span) for key, name in reversed(keys)]
+                found += [self.run_later(key, name, (place[:-1],), span) for key, name in reversed(keys)]
         return b.order(found)
 
     def _registrations(self, slot: Slot) -> Sequence[tuple[str, str | None]]:
         """What the class, or the module, that has a stack registers on it."""
-        self._build_those_with(slot[0], _REGISTERS)
+        self.build_those_with(slot[0], _REGISTERS)
         return tuple(self.all.registered.get(slot, {}).items())
 
-    def _build_those_with(self, owner: str, words: frozenset[str]) -> None:
+    def build_those_with(self, owner: str, words: frozenset[str]) -> None:
         for each in self.project.mro(owner) if owner in self.project.classes else ():
             entry = self.project.classes.get(each)
             for method in entry.methods.values() if entry is not None else ():
                 if method != self.entry.name and not words.isdisjoint(self.project.functions[method].facts.words):
                     self.all.build(method)
 
-    def _run_later(self, key: str, receiver: str | None, places: tuple[Place, ...], span: Span) -> Node:
+    def run_later(self, key: str, receiver: str | None, places: tuple[Place, ...], span: Span) -> Node:
         bindings = ((receiver, places),) if receiver is not None else ()
         return b.Calls((key,), bindings, span, f"{self.entry.name}@{span.start}")
-
-    # -------------------------------------------------------------------------------------------------- finalizers
-
-    def finalizer(self, expr: flow.Call) -> None:
-        """`weakref.finalize(object, function, ...)`: what runs when an object of the class goes."""
-        one, first, *others = expr.args
-        owner = self.value(one)
-        call = flow.Call(first, tuple(others), expr.keywords, expr.span)
-        node = self.nodes(lambda: self.value(call))
-        params = self.entry.facts.params
-        if (
-            not self.emitting
-            or node == b.NOTHING
-            or not owner.types
-            or not params
-            or owner.places != ((f"${params[0].name}",),)
-        ):
-            return
-        key = self._later(self.entry.name, expr.span, node, params[0].name, self.entry.name)
-        self.all.finalizers.setdefault(owner.types[0].name, {})[key] = params[0].name
-        self._note_repeated(owner.types[0].name, key, node, expr)
-
-    def _note_repeated(self, class_name: str, key: str, node: Node, expr: flow.Call) -> None:
-        """Note the methods that do what a finalizer will do, which stays alive: it gives back a second time what they gave back."""
-        runs = {each.partition("|")[0] for each in _called(node)}
-        entry = self.project.classes.get(class_name)
-        names = {flow.last_name(target) for target, value, _ in assigned(self.entry.lowered.flow) if value == expr}
-        if entry is None or not any(map(self._gives_back, runs)):
-            return
-        methods = [self.project.functions[name] for name in entry.methods.values() if name != self.entry.name]
-        if any(not names.isdisjoint(method.facts.words) for method in methods):
-            return  # somebody calls it, or detaches it
-        for method in methods:
-            built = self.all.build(method.name)
-            if built is None or built.receiver is None or runs.isdisjoint(k.partition("|")[0] for k in built.callees):
-                continue
-            before = self._run_later(
-                key, self.entry.facts.params[0].name, ((f"${built.receiver}",),), method.facts.header
-            )
-            self.all.put(b.partial(built, f"{method.name}|{b.FINALIZED}", b.order([before, built.node])))
-
-    def _gives_back(self, function: str, depth: int = 0) -> bool:
-        """Whether a function takes from a count, or takes out what must be there, itself or in a call."""
-        built = self.all.build(function)
-        if built is None or depth > _DEEPEST:
-            return False
-        return any(
-            isinstance(node, b.Touches) and (node.how == "count" or node.tags & {"raised", "strict"})
-            for node in built.nodes
-        ) or any(self._gives_back(key.partition("|")[0], depth + 1) for key in built.callees)
-
-    def finalized(self, class_name: str, places: tuple[Place, ...], span: Span) -> Iterator[Node]:
-        """What the finalizers of an object do."""
-        self._build_those_with(class_name, frozenset(("finalize",)))
-        for each in self.project.mro(class_name):
-            for key, receiver in self.all.finalizers.get(each, {}).items():
-                yield self._run_later(key, receiver, places, span)
-
-
-def _called(node: Node) -> Iterator[str]:
-    """Keys of the behaviors that calls in a node run."""
-    for each in b.walk(node):
-        if isinstance(each, b.Calls):
-            yield from each.behaviors
 
 
 def _objects(node: Node) -> Iterator[str]:

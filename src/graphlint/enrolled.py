@@ -36,12 +36,15 @@ def members_of(analysis: Analysis, class_name: str) -> Mapping[Place, tuple[Plac
 def _all_members(analysis: Analysis) -> dict[str, Mapping[Place, tuple[Place, ...]]]:
     left = {b.last_name(place) for each in analysis.behaviors.all() for place in _left(each)}
     tables = frozenset(_tables(analysis)) - left
-    found: dict[str, Mapping[Place, tuple[Place, ...]]] = {}
-    for key in sorted(_constructors(analysis, tables)) if tables else ():
+    found: dict[str, dict[Place, tuple[Place, ...]]] = {}
+    for key in sorted(_registering(analysis, tables)) if tables else ():
         root = analysis.behaviors.built(key)
         owner = analysis.project.functions[root.function].owner if root is not None else None
-        if root is not None and owner is not None and (members := _members(analysis, root, tables)):
-            found[owner] = members
+        if root is None or owner is None or root.receiver is None:
+            continue
+        for table, members in _members(analysis, root, tables).items():
+            known = found.setdefault(owner, {})
+            known[table] = tuple(dict.fromkeys((*known.get(table, ()), *members)))
     return found
 
 
@@ -64,8 +67,8 @@ def _left(behavior: Behavior) -> Iterator[Place]:
             yield from node.places
 
 
-def _constructors(analysis: Analysis, tables: frozenset[str]) -> set[str]:
-    """Keys of the constructors that come to put an object which they did not make there into such a table."""
+def _registering(analysis: Analysis, tables: frozenset[str]) -> set[str]:
+    """Keys of the methods that come to put an object into such a table."""
     reached = {
         each.key
         for each in analysis.behaviors.all()
@@ -80,7 +83,7 @@ def _constructors(analysis: Analysis, tables: frozenset[str]) -> set[str]:
     for _ in range(_DEEPEST):
         reached = {caller for key in reached for caller in callers.get(key, ())} - found
         found |= reached
-    return {key for key in found if key.endswith(".__init__")}
+    return {key for key in found if "|" not in key}
 
 
 def _is_of(node: b.Touches, tables: frozenset[str]) -> bool:
@@ -88,7 +91,7 @@ def _is_of(node: b.Touches, tables: frozenset[str]) -> bool:
 
 
 def _members(analysis: Analysis, root: Behavior, tables: frozenset[str]) -> dict[Place, tuple[Place, ...]]:
-    me = f"${root.receiver}"
+    me, methods = f"${root.receiver}", analysis.project.methods_named
     kept: dict[str, list[Place]] = {}
     entered: dict[Place, list[Place]] = {}
 
@@ -99,11 +102,13 @@ def _members(analysis: Analysis, root: Behavior, tables: frozenset[str]) -> dict
         place = event.places[0]
         if node.how in ("write", "add") and len(place) == 2 and place[0] == me:
             way = (place[1], ELEMENT) if node.how == "add" else (place[1],)
-            for value in event.value_places:
+            for value in event.value_places[:1]:
                 if len(value) == 1 and value[0] != me:
                     kept.setdefault(value[0], []).append(way)
         if node.how == "add" and len(place) > 1 and place[-1] in tables and place[0].startswith(_ROOTS):
-            entered.setdefault(place, []).extend(event.value_places)
+            first = event.value_places[:1]  # what it was made with comes behind, and says nothing of it
+            others = [each for each in event.value_places[1:] if each[0][0] == "@" or each[-1] in methods]
+            entered.setdefault(place, []).extend((*first, *others))
 
     visit(root, analysis.behaviors.built, see, ways=4, steps=_STEPS)
     found: dict[Place, list[Place]] = {}

@@ -269,7 +269,8 @@ def _item(analysis: Analysis, event: Event) -> _Item | None:
     if call is not None and flow.last_name(call) in _MAPS and len(call.args) == 2:
         return _Item(frame, "all" if _table(call.args[1]) is not None else "some")
     if call is None or not isinstance(call.callee, flow.Attr):
-        return _Item(frame, "all" if call is not None and _is_each(function, call.callee, frame) else "some")
+        is_each = _is_each(function, call.callee, frame) if call is not None else frame.span == function.facts.header
+        return _Item(frame, "all" if is_each else "some")  # what a framework runs around the function, it runs for all
     return _Item(
         frame, *_meant(function, call.callee.base, frame, 0), _entry(analysis, event, within - 1, call.callee.base)
     )

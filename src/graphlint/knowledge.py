@@ -35,6 +35,7 @@ from graphlint.project import ClassEntry, FunctionEntry, Module, Project
 from graphlint.rebasing import kept_bound
 from graphlint.records import Records
 from graphlint.sieve import identifiers
+from graphlint.source import Span
 from graphlint.values import CONTAINERS, NOTHING_KNOWN, WIDEST, Bound, Place, Symbol, Type, Value, is_vague, union
 from graphlint.vocabulary import Entry, Vocabulary
 
@@ -117,6 +118,8 @@ class Knowledge(ABC):
         for the object."""
         self.finalizers: dict[str, dict[str, str]] = {}
         """By class, the same for what runs when an object of it goes."""
+        self.cleanups: dict[str, dict[str, tuple[str, Span]]] = {}
+        """By class of tests, the methods that run behind the end of each, and where that is said: the function, and the call."""
         self.ways: dict[str, dict[Place, set[Place]]] = {}
         """By class, ways through attributes of an object, and the attributes whose object they lead to."""
         self.alike: dict[str, dict[str, set[str]]] = {}
@@ -175,6 +178,11 @@ class Knowledge(ABC):
         if slot is None:
             return SlotNotes()
         return self.slots.setdefault(slot, SlotNotes())
+
+    def registration(self, class_name: str, function: str) -> tuple[str, Span] | None:
+        """The method of a test, and the call in it, that has a function run at the end; None where none has."""
+        known = (self.cleanups.get(each, {}) for each in self.project.mro(class_name))
+        return next((each[function] for each in known if function in each), None)
 
     def allocates(self, class_name: str) -> bool:
         """Whether the constructor of a class allocates device memory and keeps it in the object."""

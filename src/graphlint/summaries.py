@@ -590,13 +590,13 @@ class Analysis:
     def roots(self) -> Iterator[Behavior]:
         """Effectful functions as written: no variants for argument types, no module levels."""
         for key, each in self.effectful.items():
-            if ("|" not in key or each.is_later) and not key.endswith((MODULE, b.FINALIZED)):
+            if ("|" not in key or each.is_later) and not key.endswith((MODULE, *b.TWICE)):
                 yield each
 
     def finalized(self) -> Iterator[Behavior]:
-        """Effectful methods, each with the finalizer of its object that does the same once more."""
+        """Effectful methods, each with what does the same once more: a finalizer, a cleanup, what runs at exit."""
         for key, each in self.effectful.items():
-            if key.endswith(b.FINALIZED):
+            if key.endswith(b.TWICE):
                 yield each
 
     def roots_of(self, function: str) -> Sequence[Behavior]:

@@ -16,7 +16,7 @@ A hazard is reported once, in the innermost function that holds all of its path.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphlint import behavior as b
 from graphlint import flow
@@ -92,6 +92,13 @@ def suspects(analysis: Analysis, rule: Rule) -> Iterator[Suspect]:
         own = [suspect for suspect, below in found[place] if found.keys().isdisjoint(below)]
         if own:
             yield min(own, key=_rank)
+
+
+_ONCE_MORE = {
+    b.FINALIZED: "the object's finalizer is alive and does it once more",
+    b.CLEANED: "a cleanup of the test, which runs behind this, does it too",
+    b.EXITED: "`atexit` does it once more at the end of the process",
+}
 
 
 class _Repetitions:
@@ -493,11 +500,12 @@ def _suspect(
     depth = common_depth(trace)
     wanted = [event for event in trace if event.effect is not None and event.effect.value == rule.reported_at]
     event = wanted[-1] if wanted else trace[-1]
-    frame = event.stack[depth]
+    place = depth + 1 if _is_in_wrapper(analysis, event, depth) else depth
+    frame = event.stack[place]
     function = analysis.project.functions[frame.function]
     precision = Precision.MEDIUM if subject.by_name else None
     severity = Severity.WARNING if subject.by_name and rule.severity is Severity.ERROR else None
-    bodies = ((analysis.project.functions[each.function].lowered.flow, each.span) for each in event.stack[depth:])
+    bodies = ((analysis.project.functions[each.function].lowered.flow, each.span) for each in event.stack[place:])
     if subject.by_name and any(is_on_one_platform(*each) for each in bodies):
         severity = Severity.NOTE  # a name alone relates the two, and elsewhere they do not even meet
     entry = subject.entry
@@ -513,26 +521,50 @@ def _suspect(
         "loop": runs.loop(frame.function),
         "dominates": "yes" if dominated else "",
         "skips": skips,
-        "beyond": _beyond(trace, event, depth),
-        "changes": _changes(analysis, event, depth),
+        "beyond": _beyond(trace, event, place),
+        "changes": _changes(analysis, event, place),
         "within": "\n".join(unknown_within(analysis, trace, depth)[:_MOST_UNKNOWN]),
         "between": "\n".join(unknown_between(analysis, trace[0], trace[-1])[:_MOST_UNKNOWN]) if len(trace) > 1 else "",
     }
     values = {key: value for key, value in values.items() if value}
-    told = [step(analysis, each, depth) for each in trace[:MAX_STEPS]]
-    if event in trace[:MAX_STEPS] and len(event.stack) - 1 > depth and len(told) < MAX_STEPS:
+    told = [_told(analysis, each, place if each is event else depth) for each in trace[:MAX_STEPS]]
+    if event in trace[:MAX_STEPS] and len(event.stack) - 1 > place and len(told) < MAX_STEPS:
         told.insert(trace.index(event) + 1, step(analysis, event, len(event.stack) - 1))
     steps = tuple(told)
     path = function.module.source.path
     suspect = Suspect(rule.name, path, function.facts.span, frame.span, steps, values, severity, precision)
     functions = analysis.project.functions
-    return suspect, [(functions[f.function].module.source.path, f.span) for f in event.stack[depth + 1 :]]
+    return suspect, [(functions[f.function].module.source.path, f.span) for f in event.stack[place + 1 :]]
+
+
+def _told(analysis: Analysis, event: Event, depth: int) -> Step:
+    """An event as a step; what a framework runs is told where it was registered."""
+    told = step(analysis, event, depth)
+    function = analysis.project.functions[event.stack[depth].function]
+    if len(event.stack) == depth + 1 or event.stack[depth].span != function.facts.header or function.owner is None:
+        return told
+    inner = analysis.project.functions[event.stack[depth + 1].function]
+    name, span = analysis.behaviors.registration(function.owner, inner.name) or (inner.name, inner.facts.header)
+    return replace(told, path=analysis.project.functions[name].module.source.path, span=span)
+
+
+def _is_in_wrapper(analysis: Analysis, event: Event, depth: int) -> bool:
+    """Whether an event happens in a function that the one at a depth of its stack was put around by a decorator."""
+    if len(event.stack) <= depth + 2:
+        return False
+    functions = analysis.project.functions
+    around, inner = functions[event.stack[depth].function], functions[event.stack[depth + 1].function]
+    makers = set()
+    while around.parent is not None:
+        around = functions[around.parent]
+        makers.add(around.facts.name)
+    return any(flow.last_name(each) in makers for each in inner.facts.decorators)
 
 
 def _alike(analysis: Analysis, root: Behavior, trace: Sequence[Event], *, assumed: bool) -> str:
     """What of several names a path takes for one object, as text; empty where it is one under one name."""
-    if root.key.endswith(b.FINALIZED):
-        return "the object's finalizer is alive and does it once more"
+    if said := next((text for end, text in _ONCE_MORE.items() if root.key.endswith(end)), ""):
+        return said
     if assumed:
         return alike_text(analysis, trace)
     first, last = trace[0].stack, trace[-1].stack
