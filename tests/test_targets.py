@@ -19,6 +19,7 @@ PROGRAM = b"""
 class C:
     def f(self, other):
         self.a = 1
+        self.a.further = 1
         self.b: int
         self.c, (other.d, [self.e]) = other
         self.g[0] = self.h = 2
@@ -61,6 +62,8 @@ def from_flow(source: Source, function: facts.Function) -> set[str]:
         match target:
             case flow.Attr(base=flow.Name(id=base), name=name):
                 found.add(f"{base}.{name}")
+            case flow.Attr(name=name):
+                found.add(f"*.{name}")
             case flow.Item(base=flow.Attr(base=flow.Name(id=base), name=name)):
                 found.add(f"{base}.{name}[]")
         if how == "item" and isinstance(target, flow.Item) and flow.last_name(target.base):
@@ -75,7 +78,7 @@ def test_program() -> None:
     source = Source("c.py", PROGRAM)
     function = next(each for each in facts.read(source).functions if each.qualname == "C.f")
     assert set(function.assigns or ()) == from_flow(source, function)
-    assert {"self.a", "self.b", "self.e", "self.g[]", "self.q[]", "C.table[]", "self.x"} <= (function.assigns or set())
+    assert {"self.a", "self.b", "self.e", "self.g[]", "self.q[]", "C.table[]", "self.x", "*.further"} <= (function.assigns or set())
     assert not {"self.not_this", "self.nor_this", "self.not_here", "self.t[]", "self.u[]"} & (function.assigns or set())
 
 
