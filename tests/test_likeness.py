@@ -55,6 +55,14 @@ SET = "for each in {self.main, self.side}: each.free()"
 LISTED = "for each in (self.main, self.side): each.free()"
 SIDE = "self.side.free()"
 
+ALIVE = """
+    def free(self):
+        assert self.alive, "gone"
+        self.alive = False
+        for graph in self.graphs.values():
+            graph.reset()
+        self.graphs.clear()
+"""
 PAIRS = {
     "or": (OR, BOTH, 1),
     "a choice": (CHOICE, BOTH, 1),
@@ -194,3 +202,19 @@ class Pair:
 def test_a_function_is_run_again_where_it_is_given_the_same(tmp_path: Path) -> None:
     assert found(tmp_path, RUNNER + HELPED.format(which="main")) == 1
     assert found(tmp_path, RUNNER + HELPED.format(which="side")) == 0
+
+
+def test_what_an_object_asks_of_itself_tells_nothing_of_its_name(tmp_path: Path) -> None:
+    """A second release that the object itself refuses is one, whether it has two names or not."""
+    runner = RUNNER[: RUNNER.index("    def free(self):")].replace(
+        "self.graphs = {}", "self.graphs = {}\n        self.alive = True"
+    )
+
+    def found(given: str, close: str) -> int:
+        (tmp_path / "m.py").write_text(runner + ALIVE + PAIR.format(given=given, close=close))
+        return len(check.check([str(tmp_path)], Settings(), registry.select(("duplicate-release",))).findings)
+
+    assert found(OR, BOTH) == 1
+    assert found(OR, UNLESS) == 0
+    assert found(FLAG, FLAGGED) == 0
+    assert found(OTHER, BOTH) == 0

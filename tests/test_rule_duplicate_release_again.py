@@ -24,12 +24,22 @@ class Share:
     def __init__(self):
         self.users = 0
         self.left = 100
+        self.places = list(range(8))
+        self.names = set()
+        self.log = []
 
     def take(self):
         self.users += 1
 
     def give(self):
         self.users -= 1
+
+    def place(self):
+        self.names.pop()
+        return self.places.pop()
+
+    def back(self, place):
+        self.places.append(place)
 
     def charge(self, amount):
         self.left -= amount
@@ -46,6 +56,7 @@ class Owner:
         self.net, self.share, self.slots = net, share, slots
         self.graphs: dict[int, torch.cuda.CUDAGraph] = {{}}
         self.cost, self.ends, self.depth = 0, 0, 0
+        self.mine = share.place()
 
     def record(self, n):
         graph = torch.cuda.CUDAGraph()
@@ -71,6 +82,8 @@ CASES = {
     "an entry is removed that is there once": ("del LISTED[self.net]", ""),
     "it is popped": ("LISTED.pop(self.net)", ""),
     "a semaphore": ("self.slots.release()", ""),
+    "a place goes back into a list": ("self.share.back(self.mine)", ""),
+    "a place goes back, directly": ("self.share.places.append(self.mine)", ""),
 }
 HARMLESS = {
     "nothing else": ("self.net = None", ""),
@@ -80,6 +93,9 @@ HARMLESS = {
     "an entry that may be gone": ("LISTED.pop(self.net, None)", ""),
     "an entry that is looked for": ("if self.net in LISTED: del LISTED[self.net]", ""),
     "a count under a test": ("if self.net is not None: self.share.give(); self.net = None", ""),
+    "a place goes back, and is forgotten": ("self.share.back(self.mine); self.mine = None", ""),
+    "a name goes back into a set": ("self.share.names.add(self.mine)", ""),
+    "a line in a log": ("self.share.log.append(self.mine)", ""),
     "captures in between": ("self.share.give()", "self.record(1)"),
 }
 

@@ -78,7 +78,9 @@ def test_program() -> None:
     source = Source("c.py", PROGRAM)
     function = next(each for each in facts.read(source).functions if each.qualname == "C.f")
     assert set(function.assigns or ()) == from_flow(source, function)
-    assert {"self.a", "self.b", "self.e", "self.g[]", "self.q[]", "C.table[]", "self.x", "*.further"} <= (function.assigns or set())
+    assert {"self.a", "self.b", "self.e", "self.g[]", "self.q[]", "C.table[]", "self.x", "*.further"} <= (
+        function.assigns or set()
+    )
     assert not {"self.not_this", "self.nor_this", "self.not_here", "self.t[]", "self.u[]"} & (function.assigns or set())
 
 

@@ -238,6 +238,8 @@ class Calling(Awaiting):
                     return Value(
                         ((f"@{expr.span.start}",),), (Type(name if name in CONTAINERS else "list"),)
                     )  # its keys
+                if isinstance(one, flow.Call) and not value.types and value.items is value.each is None:
+                    return value._replace(types=(Type(name if name in CONTAINERS else "list"),))
                 return value
             case ("dict", ()) if expr.keywords and all(key is not None for key, _ in expr.keywords):
                 return self.group("dict", tuple(value for _, value in expr.keywords), expr.span, ())

@@ -286,6 +286,8 @@ class Execution:
     where it can only raise, or gives back once more what was given back."""
     counted: frozenset[b.Slot] = frozenset()
     """Attributes and variables that count down somewhere."""
+    lent: frozenset[b.Slot] = frozenset()
+    """Lists out of which somebody takes what others put in: of free slots, of idle workers."""
     doubled: frozenset[str] = frozenset()
     """Names of tables in which one object stands under several keys."""
     alike: bool = False
@@ -684,6 +686,8 @@ class Execution:
             if not isinstance(node, b.Touches) or node.slot is None:
                 return None
             how = "raise" if "raised" in node.tags and node.slot in self.counted else node.how
+            if how == "add" and node.slot in self.lent and all(place[0][0] != "@" for place in event.value_places):
+                how = "return"
             return state | {(how, node.tags, event.places, event.value_places)}, Effect.SYNC
 
         trial = Execution(self.whole, record, tested=self.tested, memory=self.memory, captured=self.captured)
@@ -928,13 +932,16 @@ def _raises(behavior: Behavior) -> bool:
 def given_back(touched: frozenset[Touched]) -> bool:
     """Whether these touches together give back something that is there to be given back once.
 
-    A count that goes down, or up where others take from it, and an entry that must be there to be removed. Not
-    where both directions meet, and not where the amount is an attribute that is written on the way: the next time it is none.
+    A count that goes down, or up where others take from it, what goes back into a list to be taken again, and an entry that
+    must be there to be removed. Not where both directions meet, and not where the amount is an attribute that is written on
+    the way: the next time it is none.
     """
     written = {place for how, _, places, _ in touched if how == "write" for place in places}
     down, up = ({places for how, _, places, _ in touched if how == each} for each in ("count", "raise"))
     for how, tags, places, amount in touched:
         if places and written.isdisjoint(amount):
+            if how == "return" and amount:
+                return True
             if (places in down | up and places not in down & up) or (how == "pop" and "strict" in tags):
                 return True
     return False

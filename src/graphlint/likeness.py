@@ -17,6 +17,8 @@ from graphlint.values import Place, Test
 
 _APART = frozenset(("fromkeys", "frozenset", "id", "seen", "set", "unique"))
 """Words of what visits each object once, whatever names it has."""
+_OWN = 2
+"""Parts of the place of an attribute of the object itself: `self.draft`."""
 
 
 def may_be_alike(analysis: Analysis, root: Behavior, sites: Sequence[Site]) -> bool:
@@ -84,10 +86,17 @@ def _is_at(event: Event, other: Event) -> bool:
 
 
 def _is_plain(guard: Test, places: Sequence[Place]) -> bool:
-    """Whether a test asks only whether there is something on the way to what an event is about."""
+    """Whether a test asks only whether there is something on the way to what an event is about, or how the object itself is."""
     if guard[0] in ("compare", "unknown"):
         return False
-    return all(any(each[: len(place)] == place for each in places) for _, place in atoms(guard))
+    return all(
+        any(each[: len(way)] == way for each in places) for _, place in atoms(guard) for way in (_object_of(place),)
+    )
+
+
+def _object_of(place: Place) -> Place:
+    """The object whose attribute a place is, where that is an attribute of the function's own object."""
+    return place[:-1] if len(place) > _OWN else place
 
 
 def _tells_apart(analysis: Analysis, name: str) -> bool:

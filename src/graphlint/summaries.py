@@ -25,7 +25,7 @@ from graphlint.project import load as load_project
 from graphlint.slices import Slice, pruned, sliced
 from graphlint.source import Source
 from graphlint.syntax import ParseError
-from graphlint.values import CONTAINERS, ELEMENT, GRAPH, MEMPOOL, TENSOR, Place, flat
+from graphlint.values import CONTAINERS, ELEMENT, GRAPH, MEMPOOL, TENSOR, Place, Type, flat
 from graphlint.vocabulary import Entry, Vocabulary
 
 FEW_FUNCTIONS = 1_500
@@ -197,13 +197,7 @@ class Analysis:
     def _content(self, slot: Slot) -> _Content:
         """What is said of a slot itself."""
         owner, name = slot
-        names: set[str] = set()
-        if owner.startswith("mod:"):
-            names |= {t.name for t in flat(self.behaviors.variable_types(f"{owner[4:]}.{name}"))}
-        elif owner.startswith("keys:"):
-            names |= {t.name for t in flat(self.behaviors.known_types(slot))}
-        elif owner in self.project.classes:
-            names |= {t.name for t in flat(self.behaviors.field_types(owner, name))}
+        names = {t.name for t in flat(self._types(slot))}
         notes = self.behaviors.slots.get(slot)  # a class body's are made with its types
         tags = set(notes.tags) if notes is not None else set()
         names |= notes.types | notes.objects if notes is not None else set()
@@ -239,15 +233,17 @@ class Analysis:
 
     def is_container(self, slot: Slot) -> bool:
         """Whether an attribute or variable holds a container, and nothing else."""
-        owner, name = slot
-        types = (
-            self.behaviors.variable_types(f"{owner[4:]}.{name}")
-            if owner.startswith("mod:")
-            else self.behaviors.field_types(owner, name)
-            if owner in self.project.classes
-            else ()
-        )
+        types = self._types(slot) if not slot[0].startswith("keys:") else ()
         return bool(types) and all(t.name in CONTAINERS for t in types)
+
+    def _types(self, slot: Slot) -> tuple[Type, ...]:
+        """Types of what an attribute or a variable can hold."""
+        owner, name = slot
+        if owner.startswith("mod:"):
+            return self.behaviors.variable_types(f"{owner[4:]}.{name}")
+        if owner.startswith("keys:"):
+            return self.behaviors.known_types(slot)
+        return self.behaviors.field_types(owner, name) if owner in self.project.classes else ()
 
     def owns(self, class_name: str) -> frozenset[str]:
         """What the attributes of a class's instances hold, the classes of these attributes included."""
@@ -419,6 +415,17 @@ class Analysis:
             for node in each.nodes
             if isinstance(node, b.Touches) and node.how == "count" and node.slot is not None
         )
+
+    @cached_property
+    def _lent(self) -> frozenset[Slot]:
+        """Lists out of which somebody takes what others put in."""
+        taken = {
+            node.slot
+            for each in self.behaviors.all()
+            for node in each.nodes
+            if isinstance(node, b.Touches) and node.how == "pop" and node.slot is not None
+        }
+        return frozenset(slot for slot in taken if {t.name for t in self._types(slot)} & {"list", "deque"})
 
     # ------------------------------------------------------------------------------------------------- behaviors
 
@@ -683,6 +690,7 @@ class Analysis:
             memory=self.memory,
             whole=self.behaviors.built if again else None,
             counted=self._counted if again else frozenset(),
+            lent=self._lent if again else frozenset(),
             doubled=frozenset(name for _, name in self.behaviors.doubled) if again else frozenset(),
             alike=alike,
             members=members or {},
@@ -861,13 +869,8 @@ class Analysis:
         """Whether a place holds an object that keeps memory allocated while a stream is being captured."""
         if slot is None:
             return False
-        owner, name = slot
-        if owner.startswith("mod:"):
-            types = self.behaviors.variable_types(f"{owner[4:]}.{name}")
-        else:
-            types = self.behaviors.field_types(owner, name) if owner in self.project.classes else ()
         notes = self.behaviors.slots.get(slot)
-        classes = {t.name for t in flat(types)} | (notes.types if notes is not None else set())
+        classes = {t.name for t in flat(self._types(slot))} | (notes.types if notes is not None else set())
         return any(kept[0] in classes for kept in self.captured_slots)
 
     @cached_property
