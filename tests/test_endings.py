@@ -62,7 +62,7 @@ class Case(unittest.{case}):
 BY_EACH = "for step in self.steps: step.free()"
 
 
-def reported(path: Path, text: str) -> list[tuple[str, list[int]]]:
+def reported(path: Path, text: str) -> list[tuple[str, list[str]]]:
     """The text of each second release, and the rows of the path to it."""
     (path / "m.py").write_text(HEAD + text)
     rules = registry.select(("duplicate-release",))

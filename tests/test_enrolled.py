@@ -257,6 +257,41 @@ def test_a_closure_of_a_constructor_means_what_the_object_keeps(tmp_path: Path) 
     assert on_shelf("other") == []
 
 
+WATCHED = """
+
+class Watcher:
+    def __init__(self, net, bank: Bank, pages: Pages):
+        self.steps = Stepper(net, bank)
+        pages.ask(self.told)
+
+    def told(self):
+        self.steps.end()
+
+
+class Control:
+    def __init__(self, pages: Pages, watcher: Watcher, {more}):
+        self.pages = pages
+        self.watcher = watcher
+        self.second = second
+
+    def scale(self):
+        self.pages.unmap()
+        {then}
+"""
+
+
+def test_who_asked_to_be_told_is_the_one_in_sight(tmp_path: Path) -> None:
+    """An object that enters itself where it is made, and one attribute of that kind beside whom it asked: they are taken for one."""
+
+    def found(then: str, more: str = "second: int") -> list[str]:
+        text = BANK.format(given="pass", sleep="pass") + WATCHED.format(then=then, more=more)
+        return [each for each in rules_of(tmp_path, text) if each == "duplicate-release"]
+
+    assert found("pass") == []
+    assert found("self.watcher.told()") == ["duplicate-release"]
+    assert found("self.watcher.told()", more="second: Watcher") == []  # it may be either
+
+
 def test_a_lock_that_graphs_are_named_after_is_no_graph(tmp_path: Path) -> None:
     text = """
 import threading

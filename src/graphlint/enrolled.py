@@ -7,19 +7,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from graphlint import behavior as b
 from graphlint.behavior import Behavior
 from graphlint.effects import Effect
 from graphlint.execution import Event, visit
+from graphlint.project import FunctionEntry
 from graphlint.summaries import Analysis
-from graphlint.values import ELEMENT, Place
+from graphlint.values import ELEMENT, Place, Type
 
 _DEEPEST = 3
 """Most calls between a constructor and what puts its argument into the table."""
 _STEPS = 1_500
 _SHARED = ("class:", "mod:")
 _ROOTS = ("$", *_SHARED)
+
+
+class _Stranger(NamedTuple):
+    """An object of which its constructor puts something into a table of an argument."""
+
+    owner: str
+    """Its class."""
+    host: str
+    """The class of the argument."""
+    table: Place
+    """The table, as a way from the argument."""
+    way: Place
+    """What is put there, as a way from the object."""
 
 
 def members_of(analysis: Analysis, class_name: str) -> Mapping[Place, tuple[Place, ...]]:
@@ -33,19 +48,61 @@ def members_of(analysis: Analysis, class_name: str) -> Mapping[Place, tuple[Plac
     return {}
 
 
-def _all_members(analysis: Analysis) -> dict[str, Mapping[Place, tuple[Place, ...]]]:
+def _all_members(analysis: Analysis) -> Mapping[str, Mapping[Place, tuple[Place, ...]]]:
     left = {b.last_name(place) for each in analysis.behaviors.all() for place in _left(each)}
     tables = frozenset(_tables(analysis)) - left
     found: dict[str, dict[Place, tuple[Place, ...]]] = {}
+    strangers: list[_Stranger] = []
     for key in sorted(_registering(analysis, tables)) if tables else ():
         root = analysis.behaviors.built(key)
-        owner = analysis.project.functions[root.function].owner if root is not None else None
-        if root is None or owner is None or root.receiver is None:
+        function = analysis.project.functions[root.function] if root is not None else None
+        if root is None or function is None or function.owner is None or root.receiver is None:
             continue
-        for table, members in _members(analysis, root, tables).items():
-            known = found.setdefault(owner, {})
+        kept, entered = _put(analysis, root, tables)
+        for table, members in _members(analysis, root, kept, entered).items():
+            known = found.setdefault(function.owner, {})
             known[table] = tuple(dict.fromkeys((*known.get(table, ()), *members)))
+        strangers += _strangers(analysis, function, kept, entered)
+    for owner, table, member in _introduced(analysis, strangers):
+        found.setdefault(owner, {}).setdefault(table, (member,))
     return found
+
+
+def _strangers(
+    analysis: Analysis,
+    function: FunctionEntry,
+    kept: Mapping[str, Sequence[Place]],
+    entered: Mapping[Place, Sequence[Place]],
+) -> Iterator[_Stranger]:
+    """What a constructor puts of its own object into tables of an argument that it does not keep."""
+    me = f"${function.facts.params[0].name}"
+    for table, values in entered.items() if function.facts.name == "__init__" else ():
+        if table[0][0] == "$" and table[0] != me and table[0] not in kept and function.owner is not None:
+            types = _types(analysis, function, table[0][1:])
+            for value in values if len(types) == 1 else ():
+                if value[0] == me:
+                    way = _object(analysis, value, me)[1:]
+                    yield _Stranger(function.owner, types[0].name, table[1:], way)
+
+
+def _types(analysis: Analysis, function: FunctionEntry, name: str) -> Sequence[Type]:
+    """Types of a parameter: what is said of it, or what it is given."""
+    said = next((each.annotation for each in function.facts.params if each.name == name), None)
+    return analysis.project.annotation(function.module, said) or analysis.behaviors.parameter(function, name).types
+
+
+def _introduced(analysis: Analysis, strangers: Sequence[_Stranger]) -> Iterator[tuple[str, Place, Place]]:
+    """Classes whose objects have just one of both, the object and whoever has the table: the two are taken to know each other."""
+    owners = {analysis.project.functions[root.function].owner for root in analysis.roots()} if strangers else set()
+    for owner in sorted(each for each in owners if each is not None):
+        attributes: dict[str, list[str]] = {}
+        for _, name in analysis.slots_of(owner):
+            for kind in analysis.behaviors.field_types(owner, name):
+                attributes.setdefault(kind.name, []).append(name)
+        for each in strangers:
+            mine, its = attributes.get(each.owner, []), attributes.get(each.host, [])
+            if len(mine) == len(its) == 1:
+                yield owner, (its[0], *each.table), (mine[0], *each.way)
 
 
 def _tables(analysis: Analysis) -> Iterator[str]:
@@ -90,7 +147,10 @@ def _is_of(node: b.Touches, tables: frozenset[str]) -> bool:
     return bool(node.places) and b.last_name(node.places[0]) in tables and node.places[0][0].startswith(_ROOTS)
 
 
-def _members(analysis: Analysis, root: Behavior, tables: frozenset[str]) -> dict[Place, tuple[Place, ...]]:
+def _put(
+    analysis: Analysis, root: Behavior, tables: frozenset[str]
+) -> tuple[Mapping[str, Sequence[Place]], Mapping[Place, Sequence[Place]]]:
+    """What a method keeps, by root: the ways to it from the object; and what it puts into which tables."""
     me, methods = f"${root.receiver}", analysis.project.methods_named
     kept: dict[str, list[Place]] = {}
     entered: dict[Place, list[Place]] = {}
@@ -111,6 +171,13 @@ def _members(analysis: Analysis, root: Behavior, tables: frozenset[str]) -> dict
             entered.setdefault(place, []).extend((*first, *others))
 
     visit(root, analysis.behaviors.built, see, ways=4, steps=_STEPS)
+    return kept, entered
+
+
+def _members(
+    analysis: Analysis, root: Behavior, kept: Mapping[str, Sequence[Place]], entered: Mapping[Place, Sequence[Place]]
+) -> dict[Place, tuple[Place, ...]]:
+    me = f"${root.receiver}"
     found: dict[Place, list[Place]] = {}
     for table, values in entered.items():
         for way in _ways(table, me, kept):

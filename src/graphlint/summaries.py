@@ -140,7 +140,7 @@ class Analysis:
             if each not in contents and each not in self._holds:
                 content = contents[each] = self._content(each)
                 waiting += content.sources
-                waiting += [inner for name in content.classes for inner in self._slots_of(name)]
+                waiting += [inner for name in content.classes for inner in self.slots_of(name)]
         held = {each: set(content.tags) for each, content in contents.items()}
         is_settled = False
         while not is_settled:
@@ -155,7 +155,7 @@ class Analysis:
                 for name in content.classes:
                     inside = owned.get(name)
                     if inside is None:
-                        slots = self._slots_of(name)
+                        slots = self.slots_of(name)
                         inside = owned[name] = {
                             tag for inner in slots for tag in held.get(inner) or self._holds.get(inner, frozenset())
                         } | self._is_graph(name)
@@ -215,7 +215,7 @@ class Analysis:
             frozenset(tags), tuple(sorted(each for each in names if each in self.project.classes)), tuple(sources), same
         )
 
-    def _slots_of(self, class_name: str) -> Sequence[Slot]:
+    def slots_of(self, class_name: str) -> Sequence[Slot]:
         """The attributes of a class's instances."""
         known = self._attributes.get(class_name)
         if known is None:
@@ -249,7 +249,7 @@ class Analysis:
         """What the attributes of a class's instances hold, the classes of these attributes included."""
         known = self._owns.get(class_name)
         if known is None:
-            held = (self.holds(slot) for slot in self._slots_of(class_name))
+            held = (self.holds(slot) for slot in self.slots_of(class_name))
             known = self._owns[class_name] = self._is_graph(class_name).union(*held)
         return known
 
