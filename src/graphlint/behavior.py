@@ -54,9 +54,10 @@ class Touches(NamedTuple):
     span: Span
     tags: frozenset[str] = frozenset()
     """Of the new value: none, empty, true, false, tensor, captured, graph, pool, mempool, object, capturing (it says whether the
-    stream is being captured, or that it was), new (a container that the function made), raised (something is added to what was
-    there); strict (it must be there to be taken out), named (it is known which one); and of what was there:
-    moved (it goes elsewhere in the same statement), saved (a variable stands for it on, as for an element of the place)."""
+    stream is being captured, or that it was), new (a container that the function made), copy (of a container), raised (something is
+    added to what was there); strict (it must be there to be taken out), named (it is known which one); and of what was there:
+    moved (it goes elsewhere in the same statement), saved (a variable stands for it on, as for an element of the place), taken
+    (a variable has the item that was taken out)."""
     value_places: tuple[Place, ...] = ()
     types: tuple[str, ...] = ()
     """Types of what the place held, by declaration."""
@@ -236,6 +237,17 @@ class Behavior:
     def touched(self) -> frozenset[Slot | None]:
         """Attributes and variables whose content it changes; None stands for all that are nobody's."""
         return frozenset(node.slot for node in self.nodes if isinstance(node, Touches))
+
+    @cached_property
+    def emptied(self) -> frozenset[Slot]:
+        """Attributes and variables that it empties, or gives nothing in the place of what they had."""
+        return frozenset(
+            node.slot
+            for node in self.nodes
+            if isinstance(node, Touches)
+            and node.slot is not None
+            and (node.how in ("clear", "drop") or (node.how == "write" and not node.tags.isdisjoint(("none", "empty"))))
+        )
 
     @cached_property
     def tested(self) -> frozenset[str]:

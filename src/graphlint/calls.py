@@ -240,7 +240,7 @@ class Calling(Awaiting):
                     )  # its keys
                 if isinstance(one, flow.Call) and not value.types and value.items is value.each is None:
                     return value._replace(types=(Type(name if name in CONTAINERS else "list"),))
-                return value
+                return value._replace(tags=value.tags | {"copy"}) if name not in ("iter", "reversed") else value
             case ("dict", ()) if expr.keywords and all(key is not None for key, _ in expr.keywords):
                 return self.group("dict", tuple(value for _, value in expr.keywords), expr.span, ())
             case (_, ()) if name in _SAME and not expr.keywords:
@@ -664,7 +664,8 @@ class Calling(Awaiting):
             )
             return union([receiver.element, args[-1]]) if name == "setdefault" else NOTHING_KNOWN
         if name in _VIEWS and (kinds or not args):
-            return receiver._replace(items=None)
+            tags = receiver.tags | {"copy"} if name == "copy" else receiver.tags
+            return receiver._replace(items=None, tags=tags)
         if name == "items" and not args:
             return Value(receiver.places, each=Value(items=(NOTHING_KNOWN, receiver.element)))
         if name == "keys" and kinds:
@@ -806,6 +807,8 @@ class Calling(Awaiting):
         self.emit(b.Calls(tuple(keys), tuple(merged.items()), span, identity, outside))
         for built, bindings in filling:
             self.filled_by(built, bindings, span)
+        if self.copies:
+            self.hold_emptied(keys, span)
         if all(self.all.only_raises(bound.function) for bound in bounds):
             self.emit(b.Leaves("raise", span))
         result = union(results)

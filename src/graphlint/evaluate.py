@@ -442,12 +442,16 @@ class Evaluation(Expressions):
                 held = self.value(table)
                 self.touch("pop", held.places, held.slot, bind.span, held=held.types)
                 return
+        start = len(self.out)
         value = self.value(bind.value)
         is_copy = isinstance(bind.target, flow.Name) and _is_copy(bind.value) and not bind.op
         if bind.op:
             before = self.value(bind.target)
             how = "count" if bind.op == "-" else "write"
-            if isinstance(bind.target, flow.Name) and bind.target.id not in self.globals:
+            if isinstance(bind.target, flow.Name) and bind.op == "+" and isinstance(bind.value, flow.Group):
+                self.touch("add", before.places, before.slot, bind.span, value.element)
+                self.filled(bind.target, before, value.element, "list", one=False)
+            elif isinstance(bind.target, flow.Name) and bind.target.id not in self.globals:
                 self.env[bind.target.id] = Value(((f"@{bind.span.start}",),), before.types)
             elif bind.op == "+" and isinstance(bind.value, flow.Group) and bind.value.items:
                 self.touch("add", before.places, before.slot, bind.span, value.element)
@@ -459,9 +463,25 @@ class Evaluation(Expressions):
             return
         if bind.annotation is not None and not value.types:
             value = value._replace(types=self.project.annotation(self.module, bind.annotation))
+        taken = self.taken_at(start, bind)
         self.bind(bind.target, value, bind.span)
         if is_copy:
             self.copies.add(bind.target.id)  # type: ignore[union-attr]
+        if taken is not None and not self.loops:  # else it has but the last of many
+            self.hold_taken(bind.target, taken.places, taken.slot, bind.span)
+
+    def taken_at(self, start: int, bind: flow.Bind) -> b.Touches | None:
+        """What takes an item out of an attribute's container, where that is what a variable is given."""
+        at = len(self.out) - 1
+        node = self.out[at] if start <= at else None
+        local = isinstance(bind.target, flow.Name | flow.Group) and bind.value is not None
+        if not local or not isinstance(node, b.Touches) or node.how != "pop" or node.slot is None:
+            return None
+        again = any(isinstance(each, b.Touches) and each.span == node.span for each in self.out[:start])
+        if again or node.span != bind.value.span:  # type: ignore[union-attr]
+            return None  # `self.steps[n] = step = self.steps.pop(0)` says it twice
+        self.out[at] = node = node._replace(tags=node.tags | {"taken"})
+        return node
 
     def bind(self, target: Expr, value: Value, span: Span) -> None:
         """Give a target a value."""
@@ -476,6 +496,7 @@ class Evaluation(Expressions):
             case flow.Name(id=name):
                 self.let_go(name, span)
                 self.copies.discard(name)
+                (self.passed.add if self.passing else self.passed.discard)(name)
                 if value.tags & CONSTANTS:
                     local: Place = (f"%{name}",)
                     self.emit(b.Touches("write", (local,), None, span, value.tags))

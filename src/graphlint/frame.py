@@ -109,8 +109,6 @@ class Frame(Holding):
         """Method name -> class and function, of receivers whose type is known."""
         self.computed: set[Place] = set()
         """Places of what was computed of the arguments by calls that nobody can read, and by operators."""
-        self.copies: set[str] = set()
-        """Local variables that hold a copy of a table: it outlives what empties the table."""
         self._pending: dict[str, list[tuple[Expr, str]]] | None = None
         self._looking: set[str] = set()
         self._inside = 0
@@ -253,6 +251,7 @@ class Frame(Holding):
             "mempool",
             "minted",
             "plan",
+            "copy",
         }
         if value.test is not None and asks_capture(value.test):
             tags |= {"capturing"}
@@ -291,15 +290,14 @@ class Frame(Holding):
                 if self.entry.facts.name == "__init__" and len(places[0]) == 2:
                     self.initial.append((slot, value.places))
                 self.passed_in += [(slot, way, place) for way, place in given_to(value, self.all.is_set_once)]
-                if (way := self._way_to(slot[0], value)) is not None:
+                if "copy" not in tags and (way := self._way_to(slot[0], value)) is not None:
                     self.passed_in.append(((slot[0], way[0]), way[1:], places[0]))
                 self.hand_out(places[0], value)
         if self.emitting and how in ("write", "drop") and self.outlived(places, span):
             tags |= {"saved"}
-        if self.emitting and how == "clear" and slot is not None and self.copies:
-            for name in sorted(self.copies):
-                if name in self.env and self.env[name].places == places:
-                    self.hold(name, places, span, slot)
+        emptied = how in ("clear", "drop") or (how == "write" and not tags.isdisjoint(("none", "empty")))
+        if self.emitting and slot is not None and emptied:
+            self.hold_items(places, span, slot)
         names = tuple(dict.fromkeys(t.name for t in flat(held)))
         first = self.entry.facts.name == "__init__" and bool(places) and places[0][0] == self.me  # nothing was there
         if self.emitting and (how in ("drop", "clear") or (how == "write" and tags & {"none", "empty"} and not first)):
@@ -410,6 +408,7 @@ class Frame(Holding):
             value.slot is not None
             and value.slot != slot
             and value.places
+            and "copy" not in value.tags
             and not any(ELEMENT in p for p in value.places)
         ):
             notes.same.add(value.slot)

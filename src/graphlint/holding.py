@@ -42,12 +42,16 @@ class Holding(ABC):
         """Places of the graph of the capture around."""
         self.given_here: list[str] = []
         """Local variables that were given what the capture around has made."""
+        self.copies: set[str] = set()
+        """Local variables that hold a copy of a table: it outlives what empties the table."""
         self.put_here: list[Place] = []
         """The same for containers of others."""
         self.fills: dict[Place, tuple[Place, ...]] = {}
         """Containers of others that what a capture made is put into, with the graphs that it belongs to."""
         self.passing = False
         """A loop gives its variable the next item."""
+        self.passed: set[str] = set()
+        """Local variables that have the last item of a loop."""
 
     @abstractmethod
     def emit(self, node: Node) -> None:
@@ -118,6 +122,32 @@ class Holding(ABC):
                 known.append(value.places)
         return tuple(dict.fromkeys(place for graphs in known for place in graphs))
 
+    def hold_items(self, places: tuple[Place, ...], span: Span, slot: Slot) -> None:
+        """A container is emptied: variables that have an item of it, or a copy of it, hold that on."""
+        items = tuple((*place, ELEMENT) for place in places)
+        for name in sorted(self.env.keys() - self.passed):
+            value = self.env[name]
+            if (value.places == items and value.slot == slot) or (name in self.copies and value.places == places):
+                self.hold(name, places, span, slot)
+
+    def hold_emptied(self, keys: Sequence[str], span: Span) -> None:
+        """The same for what a call empties."""
+        if self.in_capture:
+            return
+        copies = {name: slot for name in self.copies if name in self.env and (slot := self.env[name].slot) is not None}
+        emptied = self._emptied(keys, 0) if copies else frozenset[Slot]()
+        for name in sorted(copies):
+            if copies[name] in emptied:
+                self.hold(name, self.env[name].places, span, copies[name])
+
+    def _emptied(self, keys: Iterable[str], depth: int) -> frozenset[Slot]:
+        found: frozenset[Slot] = frozenset()
+        for built in map(self.all.built, keys):
+            if built is not None:
+                found |= built.emptied
+                found |= self._emptied(built.callees, depth + 1) if depth < _DEEPEST_CALL else frozenset()
+        return found
+
     def hold_parts(self, targets: Sequence[Expr], value: Value, values: Sequence[Value] | None, span: Span) -> None:
         """Of what a call gave, what a capture made belongs to the graphs that it gave beside that."""
         if self.in_capture or not self.emitting or (values is None and "captured" not in value.tags):
@@ -128,6 +158,20 @@ class Holding(ABC):
         for name, part in parts.items():
             if "captured" in part.tags and name not in self.holding and not self.is_plain(part):
                 self.hold(name, graphs, span)
+
+    def hold_taken(self, target: Expr, places: tuple[Place, ...], source: Slot | None, span: Span) -> None:
+        """Of what was taken out of a container, what a capture made is held by the variables that are given it now."""
+        items = target.items if isinstance(target, flow.Group) else (target,)
+        names = [item.id for item in items if isinstance(item, flow.Name)]
+        values = {name: self.env.get(name, NOTHING_KNOWN) for name in names}
+        graphs = {name for name, value in values.items() if self._is_graph_or_plain(value)}
+        for name, value in values.items():
+            is_record = any(self._is_graphs(t, 0) for t in value.types)
+            if name not in graphs and (is_record or graphs or len(names) == 1):
+                self.hold(name, places, span, source)
+
+    def _is_graph_or_plain(self, value: Value) -> bool:
+        return "graph" in value.tags or self.is_plain(value)
 
     def is_plain(self, value: Value) -> bool:
         """Whether a value is known to be a number, a text or a graph."""

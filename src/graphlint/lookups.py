@@ -309,7 +309,14 @@ class Lookups(Frame):
 
     def group(self, kind: str, items: tuple[Expr, ...], span: Span, keys: tuple[Expr | None, ...]) -> Value:
         named = [self.value(key) for key in keys if key is not None]
-        values = tuple(self.value(item) for item in items)
+        values = tuple(
+            self.value(item.operands[0]).element
+            if flow.is_spread(item)
+            else self.value(item).element
+            if kind == "dict" and keys[at : at + 1] == (None,)
+            else self.value(item)
+            for at, item in enumerate(items)
+        )
         starred = any(map(flow.is_spread, items))
         types = tuple(dict.fromkeys(t for value in values for t in value.types))[:WIDEST]
         if kind == "tuple" and types:

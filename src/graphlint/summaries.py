@@ -542,6 +542,7 @@ class Analysis:
                     notes.capturers.add(entry.owner or f"mod:{entry.module.name}")
         self._note_computed()
         given = self.behaviors.captures_given
+        tables = self._note_tables_given(given)
         waiting = list(given)
         while waiting:
             function, param = waiting.pop()
@@ -552,6 +553,8 @@ class Analysis:
                         notes = self.behaviors.note(node.slot)
                         notes.tags.add("captured")
                         notes.capturers |= capturers
+                        if node.how == "write" and "copy" not in node.tags and (f"${param}",) in node.value_places:
+                            notes.same |= tables.get((function, param), set()) - {node.slot}
                     elif isinstance(node, b.Calls):
                         for name, places in node.bindings:
                             for key in node.behaviors if (f"${param}",) in places else ():
@@ -559,6 +562,17 @@ class Analysis:
                                 if not capturers <= known:
                                     known |= capturers
                                     waiting.append((key.partition("|")[0], name))
+
+    def _note_tables_given(self, given: dict[tuple[str, str], set[str]]) -> Mapping[tuple[str, str], set[Slot]]:
+        """Note which parameters are given whole tables of what captures made; returns the attributes that have the tables."""
+        found: dict[tuple[str, str], set[Slot]] = {}
+        for key, slots in self.behaviors.slots_given.items():
+            known = {slot: notes for slot in slots if (notes := self.behaviors.slots.get(slot)) is not None}
+            tables = {slot: notes.capturers for slot, notes in known.items() if "captured" in notes.tags}
+            if tables:
+                found[key] = set(tables)
+                given.setdefault(key, set()).update(*tables.values())
+        return found
 
     def _note_computed(self) -> None:
         """Note that slots are given what code that runs in a capture has computed, and what it hands on of that."""

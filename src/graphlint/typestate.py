@@ -384,7 +384,7 @@ def _is_within(graphs: Place, died: Place) -> bool:
 
 def _is_saved(event: Event) -> bool:
     """Whether what a place loses stays alive, by a variable that stands for it."""
-    return isinstance(event.node, b.Touches) and bool(event.node.tags & {"moved", "saved"})
+    return isinstance(event.node, b.Touches) and bool(event.node.tags & {"moved", "saved", "taken"})
 
 
 def _ears(automaton: Automaton, subject: Subject) -> Callable[[Effect, Event, str], bool]:

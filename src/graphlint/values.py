@@ -176,8 +176,8 @@ class Value(NamedTuple):
     """Functions of the project that a call of it may run."""
     tags: frozenset[str] = frozenset()
     """tensor (fresh device memory), captured (made inside a capture), graph, pool, mempool, none, empty, true, false,
-    stream (it is, or is made of, the identity of a stream), namespace (an object's attributes by name), and doubled (a
-    container that has one object under several keys)."""
+    stream (it is, or is made of, the identity of a stream), copy (another container, with the items of this one), namespace
+    (an object's attributes by name), and doubled (a container that has one object under several keys)."""
     slot: tuple[str, str] | None = None
     """Owner (class or module) and attribute that it was read from."""
     test: Test | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from graphlint import behavior as b
 from graphlint.behavior import Behavior, Slot
@@ -12,9 +12,12 @@ from graphlint.values import Place
 
 
 def held_by_variables(
-    analysis: Analysis, root: Behavior, deaths: Mapping[Place, Site]
+    analysis: Analysis, root: Behavior, deaths: Mapping[Place, Site], together: Callable[[Slot, Slot], bool]
 ) -> Iterator[tuple[Place, Place]]:
-    """Variables of a function, as places, each with the place of graphs that die in it and that made what it holds."""
+    """Variables of a function, as places, each with the place of graphs that die in it and that made what it holds.
+
+    `together`: whether one function has filled two attributes.
+    """
     owner = f"local:{root.function}"
     held = [
         node
@@ -38,8 +41,19 @@ def held_by_variables(
                 or not later.isdisjoint(kept.get(place, ()))
                 or (is_owner and graphs[: len(place)] == place)
                 for place in node.value_places
-            ):
+            ) or _is_taken_beside(analysis, node, graphs, death, together):
                 yield node.places[0], graphs
+
+
+def _is_taken_beside(
+    analysis: Analysis, node: b.Touches, graphs: Place, death: Site, together: Callable[[Slot, Slot], bool]
+) -> bool:
+    """Whether a variable has what it holds from an attribute beside that of the graphs, in one object."""
+    slot, notes = death.event.node.slot, analysis.behaviors.slots.get(node.slot) if node.slot is not None else None
+    if slot is None or notes is None or len(graphs) < 2:
+        return False
+    beside = any(len(place) == len(graphs) and place[:-1] == graphs[:-1] for place in node.value_places)
+    return beside and any(together(source, slot) for source in notes.sources)
 
 
 def is_local(place: Place) -> bool:

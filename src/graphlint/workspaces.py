@@ -7,6 +7,7 @@ is about one way of holding such a block longer than its graphs live.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from graphlint import behavior as b
@@ -45,7 +46,7 @@ def workspaces(
     """Memory that lies, or may lie, in the pool of graphs that die here."""
     released: dict[tuple[Place, Place], Workspace] = {}
     variables: dict[Place, list[Place]] = {}
-    for place, graphs in held_by_variables(analysis, root, deaths):
+    for place, graphs in held_by_variables(analysis, root, deaths, partial(_are_put_together, analysis)):
         variables.setdefault(graphs, []).append(place)
     for graphs, death in deaths.items():
         for site in sites:
@@ -186,7 +187,12 @@ def _is_of_one_record(analysis: Analysis, slot: b.Slot | None, place: Place, dea
     graph = death.event.node.slot
     if slot is None or graph is None or not any(len(dead) > 1 and place[:-1] == dead[:-1] for dead in death.places):
         return False
-    return not _puts(analysis, slot).isdisjoint(_puts(analysis, graph))
+    return _are_put_together(analysis, slot, graph)
+
+
+def _are_put_together(analysis: Analysis, one: b.Slot, other: b.Slot) -> bool:
+    """Whether one function puts something into both of two attributes."""
+    return not _puts(analysis, one).isdisjoint(_puts(analysis, other))
 
 
 def _puts(analysis: Analysis, slot: b.Slot) -> frozenset[str]:
