@@ -163,6 +163,17 @@ def test_other_ways_to_empty(drop: str, expected: list[str]) -> None:
     assert reported(drop, ALL) == expected
 
 
+def test_what_came_behind_a_mark_is_not_all() -> None:
+    drop = "while len(self.by_owner) > owner:\n            self.by_owner.popitem()"
+    assert reported(drop, "spaces.drop(self.group)", group="len(spaces.by_owner)") == []
+    assert reported(drop, "spaces.drop(0)") == ["spaces.drop(0)"]
+
+
+def test_a_reference_that_goes_with_the_graphs_held_until_then() -> None:
+    init = "self.space = spaces.get(name, 4)"
+    assert reported("self.by_owner.clear()", f"self.space = None\n        {ALL}", init=init) == []
+
+
 @pytest.mark.parametrize(
     ("init", "expected"),
     [

@@ -605,6 +605,8 @@ def _is_wide(analysis: Analysis, site: Site) -> bool:
     if isinstance(node, b.Touches) and node.how == "pop":
         if not _is_until_empty(analysis, site) and not _is_any(analysis, site):
             return False  # one entry, chosen by its key
+    if any(_is_down_to_a_mark(analysis, site.event, loop) for loop in site.event.loops):
+        return False
     shared = [place for place in site.places if place[0].startswith(_SHARED)]
     if any(_asks_whose(guard, place) for guard in site.event.guards for place in shared if ELEMENT in place):
         return False
@@ -657,6 +659,19 @@ def _is_any(analysis: Analysis, site: Site) -> bool:
     return False
 
 
+def _is_down_to_a_mark(analysis: Analysis, event: Event, loop: Frame) -> bool:
+    """Whether what a caller names stays: `while len(table) > mark` takes only what came behind it, unless that is a constant."""
+    function = analysis.project.functions[loop.function]
+    params = {param.name for param in function.facts.params[1 if function.owner is not None else 0 :]}
+    tests = (
+        each.test
+        for each in flow.statements(function.lowered.flow)
+        if isinstance(each, flow.Star) and each.span == loop.span and each.iterable is None and each.test is not None
+    )
+    marks = [part for test in tests for part in flow.parts(test) if isinstance(part, flow.Name) and part.id in params]
+    return bool(marks) and not any(_is_constant(analysis, event, loop.function, each) for each in marks)
+
+
 def _taken(body: flow.Flow, at: Span) -> flow.Expr | None:
     """The key under which something is taken out of a table at a place; None where none is named."""
     for call in flow.calls(body):
@@ -697,10 +712,14 @@ def _is_constant(analysis: Analysis, event: Event, function: str, key: flow.Expr
     if not isinstance(key, flow.Name):
         return isinstance(key, flow.Lit) or (isinstance(key, flow.Op) and key.op == "Slice")
     entry = analysis.project.functions[function]
+    defaults = {param.name: param.default for param in entry.facts.params}
     for outer, inner in pairwise(event.stack):
         if inner.function == function:
             for call in analysis.project.functions[outer.function].calls:
-                if call.span == outer.span and (given := argument_for(entry, call, key.id)) is not None:
+                if (
+                    call.span == outer.span
+                    and (given := argument_for(entry, call, key.id) or defaults.get(key.id)) is not None
+                ):
                     return isinstance(given, flow.Lit)
     return False
 

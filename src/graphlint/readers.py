@@ -18,6 +18,8 @@ from graphlint import flow
 from graphlint.assignments import is_record
 from graphlint.behavior import Behavior, Slot
 from graphlint.effects import Effect
+from graphlint.flow import Expr
+from graphlint.project import FunctionEntry
 from graphlint.summaries import Analysis, Site
 from graphlint.values import ELEMENT, GRAPH, MEMO, Place
 
@@ -291,14 +293,21 @@ def _lasts(analysis: Analysis, owner: str, name: str, source: Slot) -> bool:
         return True
     if analysis.is_container((owner, name)) and source[1] != MEMO:
         return False  # it may be the table itself
+    given = [(function, value) for function, value, _ in bound if not _is_given_up(analysis, function, value)]
     return all(
         function.facts.name in ("__init__", "__post_init__")
         and not any(
             isinstance(each, flow.Star) and each.span.contains(value.span)
             for each in flow.statements(function.lowered.flow)
         )
-        for function, value, _ in bound
+        for function, value in given
     )
+
+
+def _is_given_up(analysis: Analysis, function: FunctionEntry, value: Expr) -> bool:
+    """Whether an attribute is given None where the object ends its graphs, which are all that reads what it held."""
+    is_none = isinstance(value, flow.Lit) and value.value is None
+    return is_none and Effect.GRAPH_DEATH in analysis.kinds.get(function.name, ())
 
 
 def holds_class(analysis: Analysis, holder: str, owned: str) -> bool:
