@@ -21,8 +21,8 @@ LAYERS = """
     execution dependence assignments | records bindings conditions dispatch handed | knowledge emptying last_given | holding
     | frame | lookups hooks | deferred | endings | awaiting | calls | expressions | evaluate slices | candidates | summaries
     provenance | enrolled | engines fleeting identity inside keeping ownership portions readers teardowns stores
-    combinations platforms | renewals | absence cohabitants descents growth likeness registries retention variables warming
-    | workspaces | typestate requests | namings pools | registry suppress | cpp codemod | config native | files | report
+    combinations platforms | renewals | absence arenas cohabitants descents growth likeness registries retention variables
+    warming | workspaces | typestate requests | namings pools | registry suppress | cpp codemod | config native | files | report
     rows writing silencing | check | explain fixing listing owners | regressions | validation | cli codemod_command |
     __main__
 """

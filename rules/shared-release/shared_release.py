@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from graphlint import behavior as b
 from graphlint import flow
 from graphlint.absence import is_never_none
+from graphlint.arenas import kinds_of, reads_of, sites_of
 from graphlint.assignments import argument_for, given_locally
 from graphlint.cohabitants import asks_of_all, beside, failures, in_common, is_of_process, newcomers, told_apart
 from graphlint.descents import NotPartedError, descent, described
@@ -29,7 +30,7 @@ from graphlint.engines import Repetition, has_sibling, joining, releasing_frame,
 from graphlint.execution import Event, Frame, atoms, visit
 from graphlint.findings import Precision, Severity, Step, Suspect
 from graphlint.project import FunctionEntry
-from graphlint.readers import keeps_items, owners, reads, reads_within, shares
+from graphlint.readers import keeps_items, owners, reads_within, shares
 from graphlint.summaries import Analysis, Site
 from graphlint.typestate import place_text, step
 from graphlint.values import ELEMENT, Place, Test
@@ -82,9 +83,9 @@ def _per_engine(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]]) 
             if function.owner is None:
                 continue
             owns = _owns_graphs(analysis, function.owner, root)
-            for site in analysis.sites(root):
+            for site in sites_of(analysis, root):
                 event = site.event
-                if not owns and event.node.slot not in reads(analysis, function.owner):
+                if not owns and event.node.slot not in reads_of(analysis, function.owner):
                     continue  # a part of an object that owns graphs releases what these read
                 if not _is_of_everybody(analysis, root, function.owner, site):
                     continue
@@ -100,7 +101,7 @@ def _is_of_everybody(analysis: Analysis, root: b.Behavior, owner: str, site: Sit
     event = site.event
     if not _is_wide(analysis, site) or not _is_own(analysis, owner, event) or _is_last_user(analysis, site):
         return False
-    if _is_item_taken(event) and Effect.GRAPH_DEATH not in analysis.kinds[root.key]:
+    if _is_item_taken(event) and Effect.GRAPH_DEATH not in kinds_of(analysis, root):
         return False  # a table that makes room, not an engine that ends
     return event.node.slot is None or not keeps_items(analysis, owner, event.node.slot)  # else it is a reference
 
@@ -113,20 +114,20 @@ def _is_own(analysis: Analysis, owner: str, event: Event) -> bool:
     inner = analysis.project.functions[event.stack[depth].function].owner
     if inner in (None, owner) or event.stack[depth].receiver != event.stack[0].receiver:
         return False
-    return "graph" not in analysis.owns(inner or "") and not reads(analysis, inner or "")
+    return "graph" not in analysis.owns(inner or "") and not reads_of(analysis, inner or "")
 
 
 def _beside_others(analysis: Analysis) -> Iterator[Suspect]:
     """Releases that an object makes while an object of another class, whose graphs read the memory, lies beside it."""
     for caller in analysis.roots():
-        if not {Effect.WS_RELEASE, Effect.GRAPH_DEATH} <= analysis.kinds[caller.key]:
+        if not {Effect.WS_RELEASE, Effect.GRAPH_DEATH} <= kinds_of(analysis, caller):
             continue
         for there, name, found in beside(analysis, caller):
             root = analysis.effectful.get(name)
             owner = analysis.project.functions[name].owner
             if root is None or owner is None or not _owns_graphs(analysis, owner, root):
                 continue
-            for site in analysis.sites(root):
+            for site in sites_of(analysis, root):
                 if site.event.node is there.event.node and _is_of_everybody(analysis, root, owner, site):
                     other = found.other.rpartition(".")[2]
                     more = _told(analysis, found.root, found.frame.span, f"the graphs of a `{other}` live on here")
@@ -141,11 +142,11 @@ def _of_one_name(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]])
     """Releases of all that a table holds, by one of those whose names tell the entries apart."""
     for root in analysis.roots():
         function = analysis.project.functions[root.function]
-        if function.owner is None or root.function in runs or Effect.GRAPH_DEATH not in analysis.kinds[root.key]:
+        if function.owner is None or root.function in runs or Effect.GRAPH_DEATH not in kinds_of(analysis, root):
             continue
-        for site in analysis.sites(root):
+        for site in sites_of(analysis, root):
             slot = site.event.node.slot
-            if site.effect is not Effect.WS_RELEASE or slot is None or slot not in reads(analysis, function.owner):
+            if site.effect is not Effect.WS_RELEASE or slot is None or slot not in reads_of(analysis, function.owner):
                 continue
             if not _is_of_everybody(analysis, root, function.owner, site) or _missing_is_given(
                 analysis, function, site
@@ -168,10 +169,10 @@ def _handed_to_all(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]
         if (
             owner is None
             or root.receiver is None
-            or not {Effect.WS_RELEASE, Effect.GRAPH_DEATH} <= analysis.kinds[root.key]
+            or not {Effect.WS_RELEASE, Effect.GRAPH_DEATH} <= kinds_of(analysis, root)
         ):
             continue
-        for site in analysis.sites(root):
+        for site in sites_of(analysis, root):
             node, slot = site.event.node, site.event.node.slot
             if site.effect is not Effect.WS_RELEASE or slot is None or not isinstance(node, b.Touches):
                 continue
@@ -186,7 +187,7 @@ def _handed_to_all(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]
             ):
                 continue
             if (
-                slot not in reads(analysis, owner)
+                slot not in reads_of(analysis, owner)
                 or keeps_items(analysis, owner, slot)
                 or _is_last_user(analysis, site)
             ):
@@ -197,7 +198,7 @@ def _handed_to_all(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]
                 continue  # it may count its users
             named = in_common(analysis, owner).get(place[1])
             if named is None and is_of_process(analysis, owner, place[1]):
-                again = Effect.CAPTURE in analysis.kinds[root.key] and owner in several
+                again = Effect.CAPTURE in kinds_of(analysis, root) and owner in several
                 others = runs.get(root.function, (several[owner],) if again else ())
                 named = next(
                     (
@@ -226,11 +227,11 @@ def _of_holder(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]]) -
         root = analysis.effectful.get(name)
         if function.owner is None or root is None or not _owns_graphs(analysis, function.owner, root):
             continue
-        read = [slot for slot in reads(analysis, function.owner) if not keeps_items(analysis, function.owner, slot)]
+        read = [slot for slot in reads_of(analysis, function.owner) if not keeps_items(analysis, function.owner, slot)]
         for repetition in repetitions:
-            for site in analysis.sites(analysis.effectful[repetition.root]):
+            for site in sites_of(analysis, analysis.effectful[repetition.root]):
                 if site.effect is Effect.WS_RELEASE and site.event.node.slot in read and _is_common(site, name):
-                    own = [each for each in analysis.sites(root) if each.event.node is site.event.node]
+                    own = [each for each in sites_of(analysis, root) if each.event.node is site.event.node]
                     if own and _others_live(analysis, repetition, name, own[0].event):
                         holder = (analysis.project.functions[repetition.root].owner or "process").rpartition(".")[2]
                         whole = f"each was handed it by its {holder}"
@@ -243,9 +244,9 @@ def _with_item(analysis: Analysis) -> Iterator[Suspect]:
     A hub unloads one model and lets go of what those that it keeps read, too.
     """
     for root in analysis.roots():
-        if not {Effect.WS_RELEASE, Effect.GRAPH_DEATH} <= analysis.kinds[root.key]:
+        if not {Effect.WS_RELEASE, Effect.GRAPH_DEATH} <= kinds_of(analysis, root):
             continue
-        sites = analysis.sites(root)
+        sites = sites_of(analysis, root)
         taken = {
             place
             for site in sites
@@ -267,7 +268,7 @@ def _with_item(analysis: Analysis) -> Iterator[Suspect]:
                 if not tables or _asks_who_is_left(site, tables) or _all_end(analysis, sites, root, tables):
                     continue
                 if any(
-                    slot in reads(analysis, owner) and not keeps_items(analysis, owner, slot)
+                    slot in reads_of(analysis, owner) and not keeps_items(analysis, owner, slot)
                     for owner in owners(analysis, death)
                 ):
                     whole = "it stands where one of them ends"
@@ -293,7 +294,7 @@ def _made_anew(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]]) -
         if repetition is None and other is None:
             continue
         more = _told(analysis, *other, "one more is made here") if other is not None else None
-        read = reads(analysis, owner)
+        read = reads_of(analysis, owner)
         writes: dict[b.Slot, list[Event]] = {}
 
         def see(event: Event, writes: dict[b.Slot, list[Event]] = writes, read: frozenset[b.Slot] = read) -> None:
@@ -402,7 +403,7 @@ def _per_graph(analysis: Analysis) -> Iterator[Suspect]:
     for root in analysis.roots():
         if Effect.GRAPH_DEATH not in root.effects:
             continue
-        sites = analysis.sites(root)
+        sites = sites_of(analysis, root)
         deaths = [site for site in sites if site.effect is Effect.GRAPH_DEATH and _is_one_of_many(site)]
         for site in sites:
             loop = _own_loop(site.event)
@@ -426,9 +427,9 @@ def _with_one(analysis: Analysis) -> Iterator[Suspect]:
     Either in every round of a loop over all of them, or beside an attribute of its own object that keeps another one.
     """
     for root in analysis.roots():
-        if not {Effect.WS_RELEASE, Effect.GRAPH_DEATH} <= analysis.kinds[root.key]:
+        if not {Effect.WS_RELEASE, Effect.GRAPH_DEATH} <= kinds_of(analysis, root):
             continue
-        sites = analysis.sites(root)
+        sites = sites_of(analysis, root)
         deaths = [site for site in sites if site.effect is Effect.GRAPH_DEATH and len(site.event.stack) > 1]
         for site in sites if deaths else ():
             slot = site.event.node.slot
@@ -439,7 +440,7 @@ def _with_one(analysis: Analysis) -> Iterator[Suspect]:
             for death in deaths:
                 frame = death.event.stack[1]
                 owner = analysis.project.functions[frame.function].owner
-                if owner is None or len(frame.receiver) != 1 or slot not in reads(analysis, owner):
+                if owner is None or len(frame.receiver) != 1 or slot not in reads_of(analysis, owner):
                     continue
                 if keeps_items(analysis, owner, slot) or shares(analysis, owner, slot):
                     continue
@@ -459,16 +460,16 @@ def _again(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]]) -> It
     for root in analysis.roots():
         owner = analysis.project.functions[root.function].owner
         repetition = several.get(owner or "")
-        kinds = analysis.kinds[root.key]
+        kinds = kinds_of(analysis, root)
         if owner is None or repetition is None or root.function in runs or root.function.endswith(".__init__"):
             continue
         if not {Effect.WS_RELEASE, Effect.GRAPH_DEATH, Effect.CAPTURE} <= kinds or not _owns_graphs(
             analysis, owner, root
         ):
             continue
-        for site in analysis.sites(root):
+        for site in sites_of(analysis, root):
             slot = site.event.node.slot
-            if site.effect is not Effect.WS_RELEASE or slot is None or slot not in reads(analysis, owner):
+            if site.effect is not Effect.WS_RELEASE or slot is None or slot not in reads_of(analysis, owner):
                 continue
             if not _is_of_everybody(analysis, root, owner, site) or any(_asked_about(site.event)):
                 continue
@@ -493,19 +494,21 @@ def _of_several(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]]) 
 def _beside_table(analysis: Analysis) -> Iterator[Suspect]:
     """Releases that a function makes where it puts one more object into a table, or where one of a table has failed."""
     for root in analysis.roots():
-        if Effect.WS_RELEASE not in analysis.kinds[root.key] or root.function.endswith(".__init__"):
+        if Effect.WS_RELEASE not in kinds_of(analysis, root) or root.function.endswith(".__init__"):
             continue
-        sites = analysis.sites(root)
+        sites = sites_of(analysis, root)
         for site in sites:
             slot = site.event.node.slot
             if slot is None or site.effect is not Effect.WS_RELEASE:
                 continue
             if not _is_wide(analysis, site) and not _is_of_no_item(root, site):
                 continue
-            if releasing_frame(site.event) not in (0, None):
-                continue
+            users = (analysis.project.functions[frame.function].owner for frame in site.event.stack[1:])
+            if any("graph" in analysis.owns(user) for user in users if user is not None):
+                continue  # one of them does it
             for table in (*newcomers(analysis, root), *failures(analysis, root, site.event.stack[0].span)):
-                if slot not in reads_within(analysis, table.of) or _all_may_end(sites, table.place):
+                read = reads_within(analysis, table.of) | reads_of(analysis, table.of)
+                if slot not in read or _all_may_end(sites, table.place):
                     continue
                 if keeps_items(analysis, table.of, slot) or shares(analysis, table.of, slot):
                     continue
@@ -755,7 +758,7 @@ def _is_of_all(analysis: Analysis, function: FunctionEntry, repetition: Repetiti
     caller = analysis.project.functions[repetition.root]
     return any(
         not any(is_never_none(analysis, caller, place) for place in _missing(site.event))
-        for site in analysis.sites(analysis.effectful[repetition.root])
+        for site in sites_of(analysis, analysis.effectful[repetition.root])
         if site.event.node is event.node
     )
 
@@ -790,7 +793,7 @@ def _others_live(analysis: Analysis, repetition: Repetition, method: str, releas
     They do unless all of them died in an earlier loop or an earlier call of the same function.
     """
     root = analysis.effectful[repetition.root]
-    sites = analysis.sites(root)
+    sites = sites_of(analysis, root)
     runs = [
         index
         for index, site in enumerate(sites)

@@ -156,6 +156,8 @@ def newcomers(analysis: Analysis, root: Behavior) -> Iterator[Table]:
         if isinstance(node, b.Touches) and node.how == "add" and "owner" in analysis.holds(node.slot):
             if len(node.places) == 1 and any(place[0][0] == "@" for place in node.value_places):
                 for each in _classes_in(analysis, node.slot):
+                    if not any(base in analysis.captured_reads for base in analysis.project.mro(each)):
+                        continue  # a record of what the function captures
                     yield Table(node.places[0], each, node.span, "one more is made there, beside the others")
 
 
@@ -232,8 +234,23 @@ def _given_to_several(analysis: Analysis, maker: Behavior) -> Iterator[tuple[str
     loops = [each.span for each in flow.statements(body) if isinstance(each, flow.Star)]
     loops += [each.span for each in flow.expressions(body) if isinstance(each, flow.Each)]
     before: dict[tuple[str, str, Place], Span] = {}
+    listed = {
+        place
+        for node in maker.nodes
+        if isinstance(node, b.Touches) and node.how == "add"
+        for place in node.value_places
+        if len(place) == 1 and place[0][0] == "@"
+    }
     for node, name in calls:
         for param, places in node.bindings:
+            if (
+                len(places) == 1
+                and len(places[0]) == 2
+                and places[0][0] == f"${maker.receiver}"
+                and ELEMENT not in places[0]
+            ):
+                if any(place in listed for each, made in node.bindings if each == "self" for place in made):
+                    yield name, param, node.span  # each call of the function makes one more
             if param == "self" or len(places) != 1 or places[0][0].startswith(("!", "%")) or ELEMENT in places[0]:
                 continue
             start = int(places[0][0][1:]) if places[0][0][1:].isdigit() and places[0][0][0] == "@" else None
