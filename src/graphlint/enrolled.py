@@ -125,7 +125,7 @@ def _left(behavior: Behavior) -> Iterator[Place]:
 
 
 def _registering(analysis: Analysis, tables: frozenset[str]) -> set[str]:
-    """Keys of the methods that come to put an object into such a table."""
+    """Keys of the methods that put an object into such a table, themselves or in a call; of constructors, further down too."""
     reached = {
         each.key
         for each in analysis.behaviors.all()
@@ -137,9 +137,9 @@ def _registering(analysis: Analysis, tables: frozenset[str]) -> set[str]:
     for each in analysis.behaviors.all() if reached else ():
         for callee in each.callees:
             callers.setdefault(callee, []).append(each.key)
-    for _ in range(_DEEPEST):
+    for depth in range(_DEEPEST):
         reached = {caller for key in reached for caller in callers.get(key, ())} - found
-        found |= reached
+        found |= {key for key in reached if depth == 0 or key.endswith(".__init__")}
     return {key for key in found if "|" not in key}
 
 
