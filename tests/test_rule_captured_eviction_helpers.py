@@ -90,6 +90,25 @@ def test_a_part_takes_the_place_of_the_whole() -> None:
     assert reported(test="name is None", make_room=cut) == []
 
 
+def test_who_takes_back_what_came_behind_a_mark_evicts_nothing() -> None:
+    def back(keys: str) -> int:
+        text = PROGRAM.format(made=NEW, test="False", make_room="pass", evict="pass") + ROLLED.format(keys=keys)
+        Path("m.py").write_text(text)
+        return len(check.check(["."], Settings(), registry.select((RULE,))).findings)
+
+    assert back("list(shelf.held)[mark:]") == 0
+    assert back("list(shelf.held)[:mark]") == 1
+    assert back("sorted(shelf.held, key=lambda name: shelf.held[name].asked)[mark:]") == 1
+
+
+ROLLED = """
+
+def back_to(shelf: Shelf, mark: int):
+    for name in {keys}:
+        del shelf.held[name]
+"""
+
+
 @pytest.mark.parametrize(
     ("made", "count"),
     [

@@ -285,3 +285,134 @@ def finalize():
 """
     Path("m.py").write_text(text.lstrip("\n"))
     assert check.check(["."], Settings(), registry.select(("shared-release",))).findings == ()
+
+
+KEPT = """
+import torch
+
+KEPT: dict[str, list["Kept"]] = {{}}
+
+
+class Kept:
+    def __init__(self, tensor):
+        self.tensor = tensor
+        self.host = None
+
+    def out(self):
+        if self.host is None:
+            self.host = self.tensor.cpu()
+            {out}
+
+
+def keep(tag, n):
+    tensor = torch.ones(n, device="cuda")
+    KEPT.setdefault(tag, []).append(Kept(tensor))
+    return tensor
+
+
+def offload(tag=None):
+    for name, entries in KEPT.items():
+        if tag is None or name == tag:
+            for each in entries:
+                each.out()
+
+
+class Runner:
+    def __init__(self, role: str):
+        self.role = role
+        self.weights = [keep(role, 8) for _ in range(2)]
+        self.x = torch.ones(8, device="cuda")
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.y = self.x * self.weights[0] * self.weights[1]
+
+    def sleep(self):
+        self.graph.reset()
+        {call}
+
+
+class Server:
+    def __init__(self, roles):
+        self.runners = [Runner(role) for role in roles]
+
+    def rest(self, role):
+        for runner in self.runners:
+            if runner.role == role:
+                runner.sleep()
+"""
+
+
+@pytest.mark.parametrize(
+    ("out", "call", "expected"),
+    [
+        ("self.tensor.untyped_storage().resize_(0)", "offload()", 1),  # whoever holds the tensor, its memory goes
+        ("self.tensor.untyped_storage().resize_(0)", "offload(self.role)", 0),
+    ],
+)
+def test_memory_that_goes_under_a_tensor(out: str, call: str, expected: int) -> None:
+    Path("m.py").write_text(KEPT.format(out=out, call=call))
+    assert len(check.check(["m.py"], Settings(), registry.select(("shared-release",))).findings) == expected
+
+
+LEASES = """
+import torch
+
+
+class Slab:
+    slab = None
+
+    def __init__(self):
+        self.rows = torch.ones(64, device="cuda")
+        self.leases: dict[str, int] = {{}}
+        self.ready = True
+
+    @classmethod
+    def open(cls, name):
+        if cls.slab is None:
+            cls.slab = cls()
+        cls.slab.leases[name] = 1
+        return cls.slab
+
+    @classmethod
+    def end(cls, name):
+        if cls.slab is not None:
+            cls.slab.leases.pop(name, None)
+            {end}
+
+
+class Model:
+    def __init__(self, name: str):
+        self.name = name
+        self.x = torch.ones(64, device="cuda")
+        Slab.open(name)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.y = self.x * Slab.slab.rows
+
+    def suspend(self):
+        self.graph.reset()
+        Slab.end(self.name)
+
+
+class Host:
+    def __init__(self, names):
+        self.models = {{name: Model(name) for name in names}}
+
+    def swap(self, name):
+        for each in self.models.values():
+            if each.name == name:
+                each.suspend()
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        ("cls.slab = None", 1),
+        ("if not cls.slab.leases:\n                cls.slab = None", 0),
+        ("if cls.slab.ready:\n                cls.slab = None", 1),
+    ],
+)
+def test_a_table_of_users_in_what_is_given_up(end: str, expected: int) -> None:
+    Path("m.py").write_text(LEASES.format(end=end))
+    assert len(check.check(["m.py"], Settings(), registry.select(("shared-release",))).findings) == expected

@@ -196,8 +196,8 @@ def _is_left_over(analysis: Analysis, event: Event, slot: b.Slot | None) -> bool
     ]
     for expr in (part for loop in loops if loop.iterable is not None for part in _written_out(loop.iterable, body)):
         match expr:
-            case flow.Item(base=base, key=flow.Op(op="Slice", operands=(_, *_))) if name in _names(base):
-                return True
+            case flow.Item(base=base, key=flow.Op(op="Slice", operands=(_, *_)) as key) if name in _names(base):
+                return not _is_behind_a_mark(analysis, event, base, key)
             case flow.Call(callee=flow.Name(id="range"), args=args) if any(name in _names(arg) for arg in args):
                 return True
             case flow.Each(iterable=iterable, tests=tests) if _is_read(analysis, slot):
@@ -205,6 +205,17 @@ def _is_left_over(analysis: Analysis, event: Event, slot: b.Slot | None) -> bool
                 beside = any((owner, each) in analysis.behaviors.slots for each in _names(iterable))
                 if beside and any(map(_is_of_degree, tests)):
                     return True
+    return False
+
+
+def _is_behind_a_mark(analysis: Analysis, event: Event, whole: flow.Expr, key: flow.Op) -> bool:
+    """Whether a caller says behind which entry all are given up, in the order in which they came: he takes back his own."""
+    function = analysis.project.functions[event.stack[-1].function]
+    is_sorted = isinstance(whole, flow.Call) and flow.last_name(whole) not in ("list", "tuple", "keys")
+    text = function.module.source.text(key.span)
+    match key.operands:
+        case [flow.Name(id=start)] if text.rstrip().endswith(":") and not is_sorted:
+            return start in {param.name for param in function.facts.params}
     return False
 
 

@@ -103,6 +103,8 @@ def _is_of_everybody(analysis: Analysis, root: b.Behavior, owner: str, site: Sit
         return False
     if _is_item_taken(event) and Effect.GRAPH_DEATH not in kinds_of(analysis, root):
         return False  # a table that makes room, not an engine that ends
+    if isinstance(event.node, b.Touches) and "storage" in event.node.tags:
+        return True  # who has a reference to the tensor loses its memory all the same
     return event.node.slot is None or not keeps_items(analysis, owner, event.node.slot)  # else it is a reference
 
 
@@ -738,8 +740,10 @@ def _is_last_user(analysis: Analysis, site: Site) -> bool:
     )
     for guard in site.event.guards:
         for kind, place in atoms(guard):
-            if is_whole and ELEMENT in place:
+            if (is_whole and ELEMENT in place) or (kind == "none" and _is_of_item(site, place)):
                 continue
+            if kind == "true" and _is_list_of_users(analysis, site, place):
+                return True
             if place[0].startswith(_SHARED) and not any(
                 place[: len(p)] == p or p[: len(place)] == place for p in site.places
             ):
@@ -747,6 +751,21 @@ def _is_last_user(analysis: Analysis, site: Site) -> bool:
             if kind == "true" and place[0].startswith("$") and _is_flag(analysis, site.event, place):
                 return True
     return asks_of_all(analysis, site.event)
+
+
+def _is_list_of_users(analysis: Analysis, site: Site, place: Place) -> bool:
+    """Whether a place is a container of the object that is given up: `if not cls.slab.leases: cls.slab = None`."""
+    slot = site.event.node.slot
+    if slot is None or not any(place[:-1] == each for each in site.places):
+        return False
+    kinds = [t.name for t in analysis.behaviors.field_types(*slot)]
+    return any(analysis.is_container((kind, place[-1])) for kind in kinds)
+
+
+def _is_of_item(site: Site, place: Place) -> bool:
+    """Whether a place is an attribute of an item of which another attribute is released: what it says is how the item is."""
+    item = place[:-1]
+    return item[-1:] == (ELEMENT,) and any(each[: len(item)] == item for each in site.places)
 
 
 def _is_of_all(analysis: Analysis, function: FunctionEntry, repetition: Repetition, event: Event) -> bool:
@@ -764,12 +783,14 @@ def _is_of_all(analysis: Analysis, function: FunctionEntry, repetition: Repetiti
 
 
 def _missing(event: Event) -> Iterator[Place]:
-    """Places that have to be None for something to happen."""
+    """Places that have to be None for something to happen to all."""
     waiting = list(event.guards)
     while waiting:
         match waiting.pop():
             case ("atom", "none", place) if place:
                 yield place
+            case ("or", ("atom", "none", place), ("compare", "==", read, _)) if place in read:
+                yield place  # of those under other names it does not happen
             case ("and", *inner):
                 waiting += inner
 

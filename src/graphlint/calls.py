@@ -59,6 +59,8 @@ _SAME_STORAGE = frozenset(("as_strided", "chunk", "detach", "expand", "expand_as
                           "narrow", "permute", "ravel", "reshape", "select", "split", "squeeze", "swapaxes", "t",
                           "tensor_split", "transpose", "unbind", "unflatten", "unsqueeze", "view", "view_as"))  # fmt: skip
 """Methods of a tensor that give it, or parts of it, under another shape: who keeps that keeps its memory."""
+_STORAGES = frozenset(("typed_storage", "untyped_storage"))
+"""Methods of a tensor that give its memory, by itself."""
 _TO_HOST = frozenset(("cpu", "data_ptr", "dim", "element_size", "is_contiguous", "item", "nelement", "numel", "numpy", "pin_memory",
                       "size", "storage_offset", "stride", "tolist"))  # fmt: skip
 """Methods of a tensor that give no device memory."""
@@ -341,6 +343,8 @@ class Calling(Awaiting):
                 return self.construct(receiver.types[0].name, (), keywords, expr)
             if name in _SAME_STORAGE and self.is_given(receiver):
                 return receiver._replace(items=None, each=None)
+            if name in _STORAGES and not args and receiver.places:
+                return receiver
             if name in _FRESH_METHODS:
                 return self.tensor((*args, receiver), keywords, span)
         if name in self.vocabulary.names.capturing:
@@ -428,7 +432,9 @@ class Calling(Awaiting):
             return receiver
         if name == "resize_" and receiver.places:  # the storage moves where it grows
             if len(expr.args) == 1 and isinstance(expr.args[0], flow.Lit) and expr.args[0].value == 0:
-                self.touch("write", receiver.places, receiver.slot, expr.span, Value(tags=frozenset(("empty",))))
+                self.touch(
+                    "write", receiver.places, receiver.slot, expr.span, Value(tags=frozenset(("empty", "storage")))
+                )
             else:
                 slot, label = receiver.slot, self.label(expr)
                 self.emit(b.Happens(Effect.WS_REPLACE, receiver.places, slot, expr.span, label, "instance"))

@@ -252,6 +252,7 @@ class Frame(Holding):
             "minted",
             "plan",
             "copy",
+            "storage",
         }
         if value.test is not None and asks_capture(value.test):
             tags |= {"capturing"}
