@@ -240,7 +240,7 @@ class Calling(Awaiting):
                     return Value(
                         ((f"@{expr.span.start}",),), (Type(name if name in CONTAINERS else "list"),)
                     )  # its keys
-                if isinstance(one, flow.Call) and not value.types and value.items is value.each is None:
+                if isinstance(one, flow.Call) and not value.types and value.items is None and value.each is None:
                     return value._replace(types=(Type(name if name in CONTAINERS else "list"),))
                 return value._replace(tags=value.tags | {"copy"}) if name not in ("iter", "reversed") else value
             case ("dict", ()) if expr.keywords and all(key is not None for key, _ in expr.keywords):
@@ -774,7 +774,7 @@ class Calling(Awaiting):
         keys: list[str] = []
         results: list[Value] = []
         merged: dict[str, tuple[Place, ...]] = {}
-        filling: list[tuple[Behavior, Mapping[str, Value]]] = []
+        filling: list[tuple[Behavior, dict[str, Value]]] = []
         for bound in bounds:
             function = self.project.functions[bound.function]
             bindings = self.bindings(bound, args, keywords)

@@ -166,8 +166,8 @@ def failures(analysis: Analysis, root: Behavior, at: Span) -> Iterator[Table]:
     for node in root.nodes:
         if not isinstance(node, b.Guarded) or not any(each.span.contains(at) for each in node.handlers):
             continue
-        for inner in b.walk(node.body):
-            for _, places in inner.bindings[:1] if isinstance(inner, b.Calls) else ():
+        for inner in (each for each in b.walk(node.body) if isinstance(each, b.Calls)):
+            for _, places in inner.bindings[:1]:
                 if len(places) == 1 and places[0][-1] == ELEMENT:
                     for key in inner.behaviors:
                         owner = analysis.project.functions[key.partition("|")[0]].owner
