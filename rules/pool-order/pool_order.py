@@ -9,6 +9,7 @@ happen. Its values:
                `self.method` of the reported function's own object; absent where nothing is known that could be inserted
     loop       `path:row` of the loop over engines that reaches the function; absent where there is none
     defined    `path:start:end`, the file and the bytes of the definition of `release`; absent where it was not read
+    pool_object  text of the object of their pool, where one is kept: its own end erases the pool; absent where there is none
     sharers    what else may hold graphs that use the workspace, as text; absent where one owner is known
 """
 
@@ -67,6 +68,8 @@ def fix(finding: Finding, modules: Modules) -> Fix | None:
     tree = modules[finding.path].tree(finding.function)
     erase = tree.statement(finding.span)
     deaths = _statements(finding, tree, "graph_death")
+    if "pool_object" in finding.values:
+        return None  # what lies in the pool goes before its object
     if erase is None or not deaths or any(tree.function(each) is not tree.function(erase) for each in deaths):
         return None
     late = [

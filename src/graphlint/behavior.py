@@ -205,6 +205,8 @@ class Behavior:
     """A context manager under which the stream is being captured."""
     yields_in_pool: bool = False
     """A context manager under which allocations come from a memory pool of their own."""
+    gives_pooled: bool = False
+    """What it returns was allocated from a memory pool of its own."""
     paths: Mapping[Place, Place] = field(default_factory=dict)
     """Of the objects that its parameters are: ways through attributes that lead to the object another attribute is."""
     alike: Mapping[Place, Place] = field(default_factory=dict)

@@ -622,6 +622,8 @@ class Calling(Awaiting):
             return Value(place, (Type(TENSOR),))
         result = self.made_of((*args, *keywords.values()), Value(place, (Type(TENSOR),), tags=frozenset(("tensor",))))
         fresh = (Origin(self.entry.name, span),) if not self.in_pool else ()
+        if self.in_pool:
+            self.pooled.add(place[0][0])
         return result._replace(fresh=fresh, tags=result.tags - {"stream"})
 
     def container_method(self, receiver: Value, name: str, args: Sequence[Value], expr: flow.Call) -> Value | None:
@@ -810,6 +812,8 @@ class Calling(Awaiting):
         if self.in_capture and not outside:
             self.captured_calls.update(keys)
         identity = f"{self.entry.name}@{span.start}"
+        if any(each is not None and each.gives_pooled for each in map(self.all.built, keys)):
+            self.pooled.add(f"@{span.start}")
         self.emit(b.Calls(tuple(keys), tuple(merged.items()), span, identity, outside))
         for built, bindings in filling:
             self.filled_by(built, bindings, span)

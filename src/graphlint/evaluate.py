@@ -172,6 +172,7 @@ class Evaluation(Expressions):
             asks_capture=_asks_capture(self.return_tests),
             yields_in_capture=self.yields_in_capture,
             yields_in_pool=self.yields_in_pool,
+            gives_pooled=any(place[0] in self.pooled for place in returns.places),
             computed=frozenset(self.computed),
             many=frozenset(self.many),
             params_in_capture=frozenset(self.captured_params),

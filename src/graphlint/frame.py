@@ -85,6 +85,8 @@ class Frame(Holding):
         self.captured_by: dict[str, set[str]] = {}
         """By root of a place that a call gave, the classes and modules whose captures made it."""
         self.return_tests: list[Test] = []
+        self.pooled: set[str] = set()
+        """Roots of the places of what was allocated from a memory pool of its own."""
         self.yields_in_pool = False
         self.yields_in_capture = False
         self.many: set[str] = set()
@@ -280,6 +282,8 @@ class Frame(Holding):
             notes.tags |= tags & HELD
             if "captured" in tags:
                 notes.capturers |= self.capturers(value)
+            if "tensor" in tags and (self.in_pool or any(place[0] in self.pooled for place in all_of(value))):
+                notes.tags.add("pooled")
             if value.fresh:
                 notes.tags.add("fresh")
                 if any(t.name == TENSOR for t in flat(value.types)):

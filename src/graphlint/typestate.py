@@ -62,6 +62,14 @@ class Subject:
     """workspace: dotted name of what gives it up."""
     held: bool = False
     """workspace: it is held at the end of the path unless it was released on it."""
+    pool_object: Place = ()
+    """workspace: the object of the pool, if one is kept: its end is what makes the pool one that can be erased."""
+
+    def read(self, effect: Effect, event: Event) -> Effect:
+        """What an effect is to it: where the pool has an object, the end of that counts, and not the graphs'."""
+        if not self.pool_object or effect not in (Effect.GRAPH_DEATH, Effect.POOL_RETIRE):
+            return effect
+        return Effect.GRAPH_DEATH if effect is Effect.POOL_RETIRE and self.pool_object in event.places else Effect.SYNC
 
 
 def suspects(analysis: Analysis, rule: Rule) -> Iterator[Suspect]:
@@ -167,6 +175,7 @@ def _subjects(analysis: Analysis, automaton: Automaton, root: Behavior, sites: S
                     entry=found.entry,
                     release=found.release,
                     held=found.held,
+                    pool_object=found.pool_object,
                 )
         case "memory":
             for memory in read_memory(analysis, root, sites):
@@ -193,7 +202,7 @@ def _hazards(
     hears = _ears(automaton, subject)
     members = _members(analysis, root) if automaton.subject in ("graphs", "memory") else {}
     same = automaton.subject == "graphs" and (alike or bool(members) or is_doubled(analysis, subject.place))
-    if not (same or _possible(automaton, hears, analysis.sites(root))):
+    if not (same or _possible(automaton, subject, hears, analysis.sites(root))):
         return
 
     elsewhere = _items_of_others(analysis, root, subject) if automaton.subject == "memory" else frozenset()
@@ -210,8 +219,9 @@ def _hazards(
         for effect in analysis.effects(event, config):
             if effect is Effect.ERASE and subject.place and _holds_nothing(subject, config):
                 continue
-            if hears(effect, event, after) and automaton.step(after, effect.value) != after:
-                after, moved = automaton.step(after, effect.value), effect
+            read = subject.read(effect, event)
+            if hears(read, event, after) and automaton.step(after, read.value) != after:
+                after, moved = automaton.step(after, read.value), read
         if moved is None:
             return None
         if moved.value == rule.reported_at or (after == HAZARD and not where):  # two places to report are two hazards
@@ -219,7 +229,8 @@ def _hazards(
         return (f"{after} {where}" if where else after), moved
 
     again = automaton.subject == "graphs"
-    outcome = analysis.run(root, automaton.start, monitor, automaton.effects, again=again, alike=alike, members=members)
+    effects = automaton.effects | {Effect.POOL_RETIRE} if subject.pool_object else automaton.effects
+    outcome = analysis.run(root, automaton.start, monitor, effects, again=again, alike=alike, members=members)
     if outcome is None:
         cut.add(root.key)
         return
@@ -304,15 +315,18 @@ def _since_start(automaton: Automaton, trace: tuple[Event, ...]) -> tuple[Event,
     return trace[begin:]
 
 
-def _possible(automaton: Automaton, hears: Callable[[Effect, Event, str], bool], sites: Sequence[Site]) -> bool:
+def _possible(
+    automaton: Automaton, subject: Subject, hears: Callable[[Effect, Event, str], bool], sites: Sequence[Site]
+) -> bool:
     """Whether the effects that a subject hears, each as often as it stands in the text, can lead to the hazard at all.
 
     Most subjects of most functions end here, before any path is run.
     """
     counts: dict[str, int] = {}
     for site in sites:
-        if any(hears(site.effect, site.event, state) for state in automaton.states):
-            counts[site.effect.value] = counts.get(site.effect.value, 0) + 1
+        effect = subject.read(site.effect, site.event)
+        if any(hears(effect, site.event, state) for state in automaton.states):
+            counts[effect.value] = counts.get(effect.value, 0) + 1
     waiting = [(automaton.start, tuple(sorted((effect, min(n, 3)) for effect, n in counts.items())))]
     seen = set(waiting)
     while waiting:
@@ -397,7 +411,7 @@ def _ears(automaton: Automaton, subject: Subject) -> Callable[[Effect, Event, st
             if effect is Effect.GRAPH_DEATH and automaton.subject == "memory":
                 first = state == automaton.start and (subject.dropped or not subject.graphs)
                 return first or not subject.graphs or any(_is_within(subject.graphs, each) for each in event.places)
-            if effect is Effect.GRAPH_DEATH:
+            if effect is Effect.GRAPH_DEATH and not subject.pool_object:
                 if subject.place[:1] and is_local(subject.place):
                     if _is_saved(event):
                         return False  # the variable has the graphs, too
@@ -456,7 +470,9 @@ def step(analysis: Analysis, event: Event, depth: int) -> Step:
     text = " ".join(source.text(inner.span).split())
     if len(text) > 60:
         text = text[:57] + "..."
-    message = f"{_WORDS.get(effect, effect.value)}: {text}"
+    ends_pool = effect is Effect.GRAPH_DEATH and "mempool" in analysis.holds(event.node.slot)
+    words = "the pool's object is given up" if ends_pool else _WORDS.get(effect, effect.value)
+    message = f"{words}: {text}"
     if len(event.stack) - 1 > depth:
         message += f" ({inner.function.rpartition('.')[2]}, {_short(source.path)}:{source.row(inner.span.start)})"
     return Step(module.source.path, frame.span, effect.value, message)
@@ -513,6 +529,7 @@ def _suspect(
     values = {
         "place": place_text(subject.place, analysis, root),
         "graphs": place_text(subject.graphs, analysis, root),
+        "pool_object": place_text(subject.pool_object, analysis, root),
         "release": subject.release or (entry.released_by or "" if entry is not None else ""),
         "defined": _definition(analysis, subject.release),
         "sharers": _sharers(analysis, subject, trace),
@@ -624,8 +641,9 @@ def _dominance(
         before, _, ran = state.partition(" ")
         after, moved = before, Effect.SYNC
         for effect in analysis.effects(event, config):
-            if hears(effect, event, before) and automaton.step(before, effect.value) != before:
-                after, moved = automaton.step(before, effect.value), effect
+            read = subject.read(effect, event)
+            if hears(read, event, before) and automaton.step(before, read.value) != before:
+                after, moved = automaton.step(before, read.value), read
                 break
         if moved is Effect.CAPTURE:
             ran = ""

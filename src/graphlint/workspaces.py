@@ -38,9 +38,73 @@ class Workspace(NamedTuple):
     """Dotted name of what gives it up."""
     held: bool = False
     """It is held at the end of the path unless it was released on it."""
+    pool_object: Place = ()
+    """The object of the pool, which has to go, too, before anybody can erase it."""
 
 
 def workspaces(
+    analysis: Analysis, root: Behavior, sites: Sequence[Site], deaths: Mapping[Place, Site]
+) -> Iterator[Workspace]:
+    """Memory that lies, or may lie, in the pool of graphs that die here."""
+    for found in _workspaces(analysis, root, sites, deaths):
+        name = _pool_object(analysis, deaths[found.graphs])
+        if name is None:
+            yield found
+        elif not found.by_name and found.entry is None and not found.release:
+            yield found._replace(pool_object=(*found.graphs[:-1], name))
+    for graphs, death in deaths.items():
+        name = _pool_object(analysis, death)
+        if name is not None:
+            owner, pool_object = graphs[:-1], (*graphs[:-1], name)
+            mine = analysis.project.functions[root.function].owner if owner == (f"${root.receiver}",) else None
+            slot = death.event.node.slot
+            for pooled in sorted(_pooled(analysis, mine or (slot[0] if slot is not None else ""))):
+                yield Workspace((*owner, pooled), graphs, held=True, pool_object=pool_object)
+
+
+def _pool_object(analysis: Analysis, death: Site) -> str | None:
+    """Name of the attribute with the object of the pool that graphs of an object were captured in; None for other pools."""
+    slot = death.event.node.slot
+    if slot is None or not any(len(place) > 1 for place in death.places):
+        return None
+    return _pool_objects(analysis).get(slot[0])
+
+
+def _pool_objects(analysis: Analysis) -> Mapping[str, str]:
+    """By class all of whose captures name one pool of which an attribute has the object, that attribute."""
+    key = "pool objects", ""
+    if key not in analysis.known:
+        found: dict[str, set[str | None]] = {}
+        for each in analysis.effectful.values():
+            owner = analysis.project.functions[each.function].owner
+            for node in each.nodes if owner is not None else ():
+                if isinstance(node, b.Happens) and node.effect is Effect.CAPTURE:
+                    found.setdefault(owner or "", set()).add(_object_of_pool(analysis, owner or "", node.pool_slot))
+        analysis.known[key] = {
+            owner: name for owner, names in found.items() if len(names) == 1 and (name := next(iter(names))) is not None
+        }
+    objects: Mapping[str, str] = analysis.known[key]
+    return objects
+
+
+def _object_of_pool(analysis: Analysis, owner: str, pool: b.Slot | None) -> str | None:
+    notes = analysis.behaviors.slots.get(pool) if pool is not None else None
+    for slot in (pool, *sorted(notes.sources if notes is not None else ())):
+        if slot is not None and "mempool" in analysis.holds(slot) and slot[0] in analysis.project.mro(owner):
+            return slot[1]
+    return None
+
+
+def _pooled(analysis: Analysis, owner: str) -> Iterator[str]:
+    """Attributes of a class that have what was allocated from a memory pool."""
+    for each in analysis.project.mro(owner):
+        for name in analysis.behaviors.field_bindings(each) if each in analysis.project.classes else ():
+            notes = analysis.behaviors.slots.get((each, name))
+            if notes is not None and "pooled" in notes.tags:
+                yield name
+
+
+def _workspaces(
     analysis: Analysis, root: Behavior, sites: Sequence[Site], deaths: Mapping[Place, Site]
 ) -> Iterator[Workspace]:
     """Memory that lies, or may lie, in the pool of graphs that die here."""
