@@ -359,3 +359,53 @@ def test_a_refusal_for_another_reason_is_no_second_release(tmp_path: Path, monke
     text = REFUSING.format(guard=guard, use="tape.finish()").replace("graph.reset()", "print(graph)")
     Path("m.py").write_text(text.lstrip("\n"))
     assert check.check(["."], Settings(), registry.select((RULE,))).findings == ()
+
+
+WRAPPED = """
+import functools
+from typing import Any
+
+import torch
+
+
+def quiet(method):
+    @functools.wraps(method)
+    def wrapper(self{said}, *args, **kwargs):
+        {before}
+        return method(self, *args, **kwargs)
+
+    return wrapper
+
+
+class Steps:
+    def __init__(self, net):
+        self.net = net
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            net()
+
+    def free(self):
+        self.graph.reset()
+
+
+class Engine:
+    def __init__(self, net):
+        self.steps = Steps(net)
+
+    @quiet
+    def load(self, weights):
+        {body}
+"""
+
+
+@pytest.mark.parametrize("said", ["", ": Any", ": object"])
+def test_what_a_decorator_releases_before_the_method_does(tmp_path: Path, said: str) -> None:
+    def found(before: str, body: str) -> list[str]:
+        text = WRAPPED.format(said=said, before=before, body=body)
+        (tmp_path / "m.py").write_text(text)
+        findings = check.check([str(tmp_path)], Settings(), registry.select(("duplicate-release",))).findings
+        return [text.encode()[each.span.start : each.span.end].decode() for each in findings]
+
+    assert found("self.steps.free()", "self.steps.free()  # second") == ["self.steps.free()"]
+    assert found("self.steps.free()", "print(weights)") == []
+    assert found("print(args)", "self.steps.free()") == []

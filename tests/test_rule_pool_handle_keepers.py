@@ -289,3 +289,56 @@ def test_graphs_in_records_that_a_helper_makes(kind: str, then: str, count: int)
     Path("m.py").write_text(HELPED.format(kind=kind, then=then))
     findings = check.check(["."], Settings(), registry.select((RULE,))).findings
     assert len(findings) == count
+
+
+POOLS = """
+import torch
+
+POOLS: dict[str, tuple[int, int]] = {{}}
+
+
+def pool_of(role):
+    if role not in POOLS:
+        POOLS[role] = torch.cuda.graph_pool_handle()
+    return POOLS[role]
+
+
+def retire(role):
+    {retire}
+
+
+class Engine:
+    def __init__(self, net):
+        self.net = net
+        self.table: dict[int, torch.cuda.CUDAGraph] = {{}}
+
+    def record(self, n):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=pool_of("decode")):
+            self.net(n)
+        self.table[n] = graph
+
+    def again(self, n):
+        for graph in self.table.values():
+            graph.reset()
+        self.table.clear()
+        retire("decode")
+        self.record(n)
+"""
+
+
+@pytest.mark.parametrize(
+    ("retire", "count"),
+    [
+        ("pass", 1),
+        ("POOLS.pop(role, None)", 0),
+        ("POOLS.pop(role)", 0),
+        ("del POOLS[role]", 0),
+        ("POOLS.clear()", 0),
+        ("POOLS.get(role)", 1),
+    ],
+)
+def test_a_handle_that_is_taken_out_of_its_table_is_given_up(tmp_path: Path, retire: str, count: int) -> None:
+    (tmp_path / "m.py").write_text(POOLS.format(retire=retire))
+    findings = check.check([str(tmp_path)], Settings(), registry.select((RULE,))).findings
+    assert bool(findings) is bool(count)

@@ -177,7 +177,8 @@ class Frame(Holding):
             if not declared or is_vague(declared):
                 declared = types.get(param.name, declared)
             calls: tuple[Bound, ...] = ()
-            if not declared and param.kind == "positional" and (param.annotation is None or called):
+            says_nothing = param.annotation is None or (index == 0 and last_word(param.annotation) in ("Any", "object"))
+            if (not declared or says_nothing) and param.kind == "positional" and (says_nothing or called):
                 declared, calls, _ = self.all.parameter(entry, param.name)
             if (shared := self.shared_default(param)) is not None:
                 self.env[param.name] = shared

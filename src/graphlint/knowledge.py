@@ -743,11 +743,30 @@ class Knowledge(ABC):
                     found.append(Type("type", (Type(decorated),)))
                 else:
                     values.append((Value(calls=(Bound(decorated, None),)), ""))
+            found += (Type(owner) for owner in self._wrapped_for(function, name))
             known = self._known[key] = _known(_merge(found, []), values)
         finally:
             self._busy.discard(key)
             self._depth -= 1
         return known
+
+    def _wrapped_for(self, function: FunctionEntry, param: str) -> Iterator[str]:
+        """Classes of whose objects a function that a decorator puts around methods is given one: its first parameter."""
+        first = function.facts.params[0] if function.facts.params else None
+        maker = self.project.functions.get(function.parent or "")
+        if (
+            first is None
+            or first.name != param
+            or first.kind != "positional"
+            or maker is None
+            or not maker.facts.params
+        ):
+            return
+        if self._gives(maker, function.facts.name.partition("@")[0]):
+            for name in self._decorated_by(maker, maker.facts.params[0].name):
+                entry = self.project.functions.get(name)
+                if entry is not None and entry.kind == "method" and entry.owner is not None:
+                    yield entry.owner
 
     def is_given(self, function: FunctionEntry, name: str) -> bool:
         """Whether some call in the project gives an argument for a parameter."""

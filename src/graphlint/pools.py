@@ -40,6 +40,7 @@ _NEAR = 2
 _MOST_STEPS = 24_000
 """Most nodes visited for one object and one pool."""
 _MOST_CONFIGURATIONS = 64
+_TAKES = frozenset(("clear", "drop", "pop"))
 _USES = frozenset((Effect.CAPTURE, Effect.GRAPH_DEATH, Effect.POOL_RETIRE))
 _SHARED = ("class:", "mod:")
 _KEPT: Place = ("<kept>",)
@@ -229,7 +230,8 @@ class _Runs:
         if method.function.endswith(".__init__"):
             return False
         return any(
-            site.effect is effect and self.pool in (site.event.pool if effect is Effect.CAPTURE else site.places)
+            site.effect is effect
+            and (self.pool in site.event.pool if effect is Effect.CAPTURE else self.is_given_up(site.event))
             for site in self.analysis.sites(method)
         )
 
@@ -242,7 +244,7 @@ class _Runs:
         retired = [
             site.event
             for site in self.analysis.sites(method)
-            if site.effect is Effect.POOL_RETIRE and self.pool in site.places
+            if site.effect is Effect.POOL_RETIRE and self.is_given_up(site.event)
         ]
         deaths = [site.event.guards for site in self.analysis.sites(method) if site.effect is Effect.GRAPH_DEATH]
         return not any(_is_for_last_user(event.guards, deaths) for event in retired)
@@ -321,9 +323,15 @@ class _Runs:
             if live == state.live:
                 return state
             return _State(state.name if live else self.automaton.step(state.name, effect.value), live)
-        if effect is Effect.POOL_RETIRE and self.pool in event.places:
+        if effect is Effect.POOL_RETIRE and self.is_given_up(event):
             return _State(self.automaton.step(state.name, effect.value))
         return state
+
+    def is_given_up(self, event: Event) -> bool:
+        """Whether an event gives up the handle, or takes a handle out of the table that has it."""
+        table = self.pool[:-1] if self.pool[-1] == ELEMENT else self.pool
+        taken = isinstance(event.node, b.Touches) and event.node.how in _TAKES
+        return self.pool in event.places or (taken and table in event.places)
 
     def portion(self, event: Event, place: Place) -> int:
         """How much of what lies at a place an event ends."""
@@ -640,7 +648,7 @@ def stores(analysis: Analysis) -> Iterator[Store]:
                 continue
             if "pool" in node.tags:
                 minted.setdefault(node.slot, Event(node, node.places, (), (Frame(root.function, node.span),)))
-            elif (node.how == "drop" or "none" in node.tags) and function.facts.name != "__init__":
+            elif (node.how in _TAKES or "none" in node.tags) and function.facts.name != "__init__":
                 retired.add(node.slot)
     for slot in sorted(set(minted) - retired):
         users = [each for each in captures if each == slot or slot in _sources(analysis, each)]

@@ -300,7 +300,7 @@ class Analysis:
                 given_up.append(Effect.WS_REPLACE if "tensor" in node.tags else Effect.WS_RELEASE)
             else:
                 of_process = "memory" in held and "graph" not in held and "tensor" not in node.tags
-            if "pool" in held and node.how != "clear":
+            if "pool" in held and (node.how != "clear" or "graph" not in held):
                 given_up.append(Effect.POOL_RETIRE)
             if "tensor" not in node.tags and self.is_cache(node.slot):
                 given_up.append(Effect.KV_RELEASE)
