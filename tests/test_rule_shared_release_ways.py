@@ -371,3 +371,48 @@ def test_hooks_of_all_run_for_one(tmp_path: Path, hook: str, made: str, put: str
         "    def sing(self):", "    def forget(self):\n        self.own.clear()\n\n    def sing(self):"
     )
     assert found(tmp_path, text) == (["run_hooks(self.n)"] if ends_all else [])
+
+
+@pytest.mark.parametrize(
+    ("body", "init", "expected"),
+    [
+        ("self.x * 2", "pass", []),  # the table is for something else
+        ("self.net(self.x)", "pass", ["clear_rooms()"]),  # which may ask for it
+        ("self.x * room(4)", "pass", ["clear_rooms()"]),
+        ("torch.mul(self.x, 2, out=self.room)", "self.room = room(4).view(-1)", []),  # it keeps that
+    ],
+)
+def test_what_captured_code_cannot_read(tmp_path: Path, body: str, init: str, expected: list[str]) -> None:
+    text = program(body=body, end="clear_rooms()").replace(
+        "        self.body()\n", f"        {init}\n        self.body()\n", 1
+    )
+    assert found(tmp_path, text) == expected
+
+
+@pytest.mark.parametrize(("given", "expected"), [("", ["close_rooms()"]), ("self.name", [])])
+def test_items_that_the_caller_chooses(tmp_path: Path, given: str, expected: list[str]) -> None:
+    rooms = """
+class Room:
+    def __init__(self, name):
+        self.air = torch.empty(4, device="cuda")
+        rooms[name] = self
+
+    def empty(self):
+        self.air = None
+
+
+def of(name):
+    return rooms.get(name) or Room(name)
+
+
+def close_rooms(prefix=""):
+    for name, each in list(rooms.items()):
+        if name.startswith(prefix):
+            each.empty()
+            del rooms[name]
+
+
+class Singer:"""
+    text = program(body="self.x * of(self.name).air", end=f"close_rooms({given})")
+    text = text.replace("class Singer:", rooms).replace("net, self.x = net,", "net, self.name, self.x = net, str(n),")
+    assert found(tmp_path, text) == expected

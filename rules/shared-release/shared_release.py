@@ -23,6 +23,7 @@ from graphlint.absence import is_never_none
 from graphlint.arenas import kinds_of, reads_of, sites_of
 from graphlint.assignments import argument_for, given_locally
 from graphlint.cohabitants import asks_of_all, beside, failures, in_common, is_of_process, newcomers, told_apart
+from graphlint.conditions import asked_around
 from graphlint.descents import NotPartedError, descent, described
 from graphlint.edits import Applicability, Fix
 from graphlint.effects import Effect
@@ -30,7 +31,7 @@ from graphlint.engines import Repetition, has_sibling, joining, releasing_frame,
 from graphlint.execution import Event, Frame, atoms, visit
 from graphlint.findings import Precision, Severity, Step, Suspect
 from graphlint.project import FunctionEntry
-from graphlint.readers import keeps_items, owners, reads_within, shares
+from graphlint.readers import cannot_read, keeps_items, owners, reads_within, shares
 from graphlint.summaries import Analysis, Site
 from graphlint.typestate import place_text, step
 from graphlint.values import ELEMENT, Place, Test
@@ -85,8 +86,14 @@ def _per_engine(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]]) 
             owns = _owns_graphs(analysis, function.owner, root)
             for site in sites_of(analysis, root):
                 event = site.event
-                if not owns and event.node.slot not in reads_of(analysis, function.owner):
+                slot = event.node.slot
+                is_read = slot in reads_of(analysis, function.owner)
+                if not owns and not is_read:
                     continue  # a part of an object that owns graphs releases what these read
+                is_variable = isinstance(event.node, b.Touches) and all(len(place) == 2 for place in site.places)
+                if site.effect is Effect.WS_RELEASE and slot is not None and is_variable:
+                    if not is_read and cannot_read(analysis, function.owner, slot):
+                        continue
                 if not _is_of_everybody(analysis, root, function.owner, site):
                     continue
                 if not _is_of_all(analysis, function, repetition, event):
@@ -615,6 +622,8 @@ def _is_wide(analysis: Analysis, site: Site) -> bool:
     shared = [place for place in site.places if place[0].startswith(_SHARED)]
     if any(_asks_whose(guard, place) for guard in site.event.guards for place in shared if ELEMENT in place):
         return False
+    if shared and site.event.loops and _is_chosen(analysis, site.event):
+        return False
     if isinstance(node, b.Touches) and all(ELEMENT in place for place in site.places):
         return any(_runs_over(analysis, site.event, loop, place) for loop in site.event.loops for place in shared)
     return bool(shared)
@@ -630,6 +639,30 @@ def _asks_whose(guard: Test, place: Place) -> bool:
             return _asks_whose(inner, place)
         case ("and", *inner):
             return any(_asks_whose(each, place) for each in inner)
+    return False
+
+
+def _is_chosen(analysis: Analysis, event: Event) -> bool:
+    """Whether a loop asks of each item something of what the caller gives: `if name.startswith(prefix)`."""
+    loop = event.loops[-1]
+    depth = next((depth for depth, frame in enumerate(event.stack) if frame.function == loop.function), 0)
+    function = analysis.project.functions[loop.function]
+    if not depth:
+        return False
+    call = _call_at(analysis, event.stack[depth - 1])
+    params = function.facts.params if call is not None else ()
+    named = {param.name: argument_for(function, call, param.name) for param in params if call is not None}
+    given = {name for name, value in named.items() if value is not None and not isinstance(value, flow.Lit)}
+    for statement in flow.statements(function.lowered.flow) if given else ():
+        if isinstance(statement, flow.Star) and statement.span == loop.span and statement.target is not None:
+            items = flow.variables(statement.target)
+            for asked in asked_around(statement.body, event.stack[depth].span):
+                names = flow.variables(asked.expr)
+                asks_none = any(
+                    isinstance(part, flow.Op) and part.op in ("is", "is not") for part in flow.parts(asked.expr)
+                )
+                if not asks_none and not names.isdisjoint(items) and not names.isdisjoint(given):
+                    return True
     return False
 
 
@@ -719,14 +752,14 @@ def _is_constant(analysis: Analysis, event: Event, function: str, key: flow.Expr
     entry = analysis.project.functions[function]
     defaults = {param.name: param.default for param in entry.facts.params}
     for outer, inner in pairwise(event.stack):
-        if inner.function == function:
-            for call in analysis.project.functions[outer.function].calls:
-                if (
-                    call.span == outer.span
-                    and (given := argument_for(entry, call, key.id) or defaults.get(key.id)) is not None
-                ):
-                    return isinstance(given, flow.Lit)
+        if inner.function == function and (call := _call_at(analysis, outer)) is not None:
+            return isinstance(argument_for(entry, call, key.id) or defaults.get(key.id), flow.Lit)
     return False
+
+
+def _call_at(analysis: Analysis, frame: Frame) -> flow.Call | None:
+    """The call by which the way goes on from a function."""
+    return next((call for call in analysis.project.functions[frame.function].calls if call.span == frame.span), None)
 
 
 def _is_last_user(analysis: Analysis, site: Site) -> bool:

@@ -341,7 +341,9 @@ class Calling(Awaiting):
                 return found
             if name == "_replace" and not args and receiver.types and receiver.types[0].name in self.project.classes:
                 return self.construct(receiver.types[0].name, (), keywords, expr)
-            if name in _SAME_STORAGE and self.is_given(receiver):
+            if name in _SAME_STORAGE and (
+                self.is_given(receiver) or (self.is_tensor(receiver) and receiver.slot is not None)
+            ):
                 return receiver._replace(items=None, each=None)
             if name in _STORAGES and not args and receiver.places:
                 return receiver

@@ -218,6 +218,55 @@ def reads_within(analysis: Analysis, owner: str) -> frozenset[Slot]:
     return found
 
 
+def cannot_read(analysis: Analysis, owner: str, slot: Slot) -> bool:
+    """Whether captured code of a class is known not to read what a slot holds.
+
+    It calls nothing that nobody knows; no function that captures, or what that calls, asks for it; and no attribute that captured
+    code reads was given any of it.
+    """
+    key = "reads known", ""
+    if key not in analysis.known:
+        analysis.known[key] = _asked_by_capturing(analysis)
+    asked: Mapping[str, frozenset[Slot] | None] = analysis.known[key]
+    family = [asked[each] for each in analysis.project.mro(owner) if each in asked]
+    if not family or any(slots is None or slot in slots for slots in family):
+        return False
+    notes = (analysis.behaviors.slots.get(each) for each in reads(analysis, owner))
+    return not any(slot in each.sources for each in notes if each is not None)
+
+
+def _asked_by_capturing(analysis: Analysis) -> dict[str, frozenset[Slot] | None]:
+    """By class, all that functions that capture read, also outside of the capture; None where it is not known."""
+    found: dict[str, frozenset[Slot] | None] = {}
+    for each in analysis.behaviors.all():
+        of = analysis.project.functions[each.function].owner
+        if of is None or not (each.calls_in_capture or Effect.CAPTURE in each.effects):
+            continue
+        begun = [n.span.start for n in each.nodes if isinstance(n, b.Happens) and n.effect is Effect.CAPTURE]
+        before = found.get(of, frozenset())
+        is_known = bool(begun) and not any(span.start > min(begun) for _, span in each.unresolved)
+        read = _asked(analysis, each) if is_known and before is not None else None
+        found[of] = before | read if before is not None and read is not None else None
+    return found
+
+
+def _asked(analysis: Analysis, capturing: Behavior) -> frozenset[Slot] | None:
+    """What a function reads, and all that it calls; None where captured code calls what nobody knows."""
+    read: set[Slot] = set()
+    waiting, seen = [capturing.key], set[str]()
+    while waiting:
+        key = waiting.pop()
+        built = analysis.behaviors.built(key)
+        if key in seen or built is None:
+            continue
+        seen.add(key)
+        if built.unresolved and key in analysis.captured:
+            return None
+        read |= built.reads
+        waiting += built.callees
+    return frozenset(read)
+
+
 def _read_by(analysis: Analysis, owners: Iterable[str]) -> frozenset[Slot]:
     return frozenset[Slot]().union(*(analysis.captured_reads.get(each, ()) for each in owners))
 
