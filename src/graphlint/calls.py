@@ -113,7 +113,8 @@ class Calling(Awaiting):
         for arg in expr.args:
             if flow.is_spread(arg):
                 inner = self.value(arg.operands[0])
-                args += inner.items if inner.items is not None else ()
+                parts = (inner,) * WIDEST if inner.fresh else ()  # how many there are, the callee says
+                args += inner.items if inner.items is not None else parts
             else:
                 args.append(self.value(arg))
         keywords = {name: self.value(value) for name, value in expr.keywords if name is not None}
