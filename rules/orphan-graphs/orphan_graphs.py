@@ -26,6 +26,7 @@ from graphlint.bindings import Binding
 from graphlint.conditions import THERE, Asked, Condition, conditions, names_in
 from graphlint.edits import Applicability, Fix
 from graphlint.effects import Effect
+from graphlint.entering import entrants, is_handed_on, lives, table_of
 from graphlint.execution import Branch, Event
 from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
 from graphlint.gates import Gate, gates_by_name
@@ -102,7 +103,7 @@ def _missed(analysis: Analysis, gates: Sequence[Gate]) -> Iterator[Suspect]:
                 continue
             suspect = _judge(analysis, name, roots, holding, held, ended)
             if suspect is not None and not _exits_with_process(analysis, name):
-                if not _is_handed_on(analysis, roots, holding):
+                if not is_handed_on(analysis, roots, holding):
                     yield suspect
 
 
@@ -421,13 +422,13 @@ def _reaching(
     # through a registry, a collection of somebody else's, or a variable that nothing is known of
     told = _given_to(analysis, class_name, holding.name)
     handed = _handed_to(analysis, class_name, holding.name)
-    entering = _entering(analysis)
+    entering = entrants(analysis)
     others = [
         death
         for death in ended
         if not death.attribute
         or death.attribute in told
-        or (death.attribute in handed and _table(death.place) in entering)
+        or (death.attribute in handed and table_of(death.place) in entering)
     ]
     found: dict[int, Death] = {}
     missed: list[str] = []
@@ -442,104 +443,10 @@ def _reaching(
 def _covers(analysis: Analysis, death: Death, class_name: str, *, is_told: bool) -> bool:
     """Whether a teardown can end graphs of a class there: those of its objects, or of all that enter a registry."""
     is_registry = not is_told and (bool(death.attribute) or (death.place[:1] and death.place[0].startswith(_SHARED)))
-    entering = _entering(analysis).get(_table(death.place)) if is_registry else None
+    entering = entrants(analysis).get(table_of(death.place)) if is_registry else None
     if entering:
-        return not entering.isdisjoint(_lives(analysis, class_name))
+        return not entering.isdisjoint(lives(analysis, class_name))
     return not death.owners.isdisjoint(analysis.project.mro(class_name))
-
-
-def _table(place: Place) -> str:
-    """The name of the first container on the way to a place; empty where there is none."""
-    at = place.index(ELEMENT) if ELEMENT in place else len(place)
-    return place[at - 1] if at > 1 else ""
-
-
-def _entering(analysis: Analysis) -> Mapping[str, frozenset[str]]:
-    """By the name of a table, the methods that put their own object into it, themselves or through a call."""
-    key = "entering", ""
-    if key not in analysis.known:
-        analysis.known[key] = _entered(analysis.behaviors.all())
-    entering: Mapping[str, frozenset[str]] = analysis.known[key]
-    return entering
-
-
-def _is_handed_on(analysis: Analysis, roots: Sequence[Root], holding: Holding) -> bool:
-    """Whether a teardown comes to a table that all which is held enters, and calls there what nobody can look into."""
-    owners = keepers(analysis, holding)
-    living = [frozenset(_lives(analysis, each)) for each in owners]
-    tables = {
-        table
-        for table, functions in _entering(analysis).items()
-        if owners and not any(functions.isdisjoint(each) for each in living)
-    }
-    seen: set[str] = set()
-    waiting = [root.behavior.key for root in roots] if tables else []
-    while waiting:
-        key = waiting.pop()
-        built = analysis.behaviors.built(key)
-        if built is None or key in seen:
-            continue
-        seen.add(key)
-        if built.unresolved and not tables.isdisjoint(analysis.project.functions[built.function].facts.words):
-            return True
-        waiting += built.callees
-    return False
-
-
-def _entered(behaviors: Iterable[Behavior]) -> dict[str, frozenset[str]]:
-    found: dict[str, set[str]] = {}
-    seen: set[tuple[str, str, str]] = set()
-    waiting: list[tuple[Behavior, str, str]] = []
-    passing: dict[tuple[str, str], list[tuple[Behavior, str]]] = {}
-    for each in behaviors:
-        for node in each.nodes:
-            if isinstance(node, b.Touches) and node.how == "add" and node.slot is not None:
-                waiting += [(each, place[0], node.slot[1]) for place in node.value_places if _is_parameter(place)]
-            elif isinstance(node, b.Calls):
-                for name, places in node.bindings:
-                    for place in filter(_is_parameter, places):
-                        for callee in node.behaviors:
-                            passing.setdefault((callee, f"${name}"), []).append((each, place[0]))
-    while waiting:
-        behavior, parameter, table = waiting.pop()
-        if (behavior.key, parameter, table) in seen:
-            continue
-        seen.add((behavior.key, parameter, table))
-        if parameter == f"${behavior.receiver}":
-            found.setdefault(table, set()).add(behavior.function)
-        waiting += [(caller, name, table) for caller, name in passing.get((behavior.key, parameter), ())]
-    return {table: frozenset(functions) for table, functions in found.items()}
-
-
-def _is_parameter(place: Place) -> bool:
-    return len(place) == 1 and place[0].startswith("$")
-
-
-def _lives(analysis: Analysis, class_name: str) -> Iterator[str]:
-    """The methods of a class, inherited ones included, and what runs when an instance is made.
-
-    All constructors of its ancestors where that is not known.
-    """
-    project = analysis.project
-    names = {
-        name for each in project.mro(class_name) if each in project.classes for name in project.classes[each].methods
-    }
-    yield from filter(None, (project.method(class_name, name) for name in names - {"__init__"}))
-    init = project.method(class_name, "__init__")
-    if init is None or analysis.behaviors.built(init) is None:
-        for each in project.mro(class_name):
-            yield from filter(None, (project.method(each, "__init__"),))
-        return
-    seen: set[str] = set()
-    waiting = [init]
-    while waiting:
-        key = waiting.pop()
-        found = analysis.behaviors.built(key)
-        if found is None or key in seen:
-            continue
-        seen.add(key)
-        yield found.function
-        waiting += [callee for node in found.nodes if isinstance(node, b.Calls) for callee in node.behaviors]
 
 
 def _is_registered(analysis: Analysis, class_name: str, name: str) -> bool:
