@@ -26,8 +26,9 @@ from graphlint.bindings import Binding
 from graphlint.conditions import THERE, Asked, Condition, conditions, names_in
 from graphlint.edits import Applicability, Fix
 from graphlint.effects import Effect
+from graphlint.elsewhere import ended_elsewhere, exits_with_process, is_registered
 from graphlint.entering import is_handed_on
-from graphlint.execution import Branch, Event
+from graphlint.execution import Branch
 from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
 from graphlint.gates import Gate, gates_by_name
 from graphlint.last_given import Given, excludes, last_given
@@ -49,7 +50,7 @@ from graphlint.teardowns import (
     teardowns,
 )
 from graphlint.typestate import step
-from graphlint.values import CONTAINERS, ELEMENT, MODULE_CLASS, Place
+from graphlint.values import CONTAINERS, MODULE_CLASS
 from graphlint.vocabulary import words_in
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
 
 def _missed(analysis: Analysis, gates: Sequence[Gate]) -> Iterator[Suspect]:
     families = teardowns(analysis)
-    outside = _ended_elsewhere(analysis)
+    outside = ended_elsewhere(analysis)
     for name in sorted(families):
         roots = families[name]
         held = holdings(analysis, name)
@@ -97,12 +98,12 @@ def _missed(analysis: Analysis, gates: Sequence[Gate]) -> Iterator[Suspect]:
         gated = _gated(gates, methods.values())
         given = _given_by_overriders(analysis, roots, methods.values())
         for holding in held:
-            if holding.name in mentioned.attributes | gated | outside | given or _is_registered(
+            if holding.name in mentioned.attributes | gated | outside | given or is_registered(
                 analysis, name, holding.name
             ):
                 continue
             suspect = _judge(analysis, name, roots, holding, held, ended)
-            if suspect is not None and not _exits_with_process(analysis, name):
+            if suspect is not None and not exits_with_process(analysis, name):
                 if not is_handed_on(analysis, roots, holding):
                     yield suspect
 
@@ -141,7 +142,7 @@ def _idle(analysis: Analysis, gates: Sequence[Gate]) -> Iterator[Suspect]:
         for method in entry.methods.values():
             function = analysis.project.functions[method]
             root = _closing(analysis, function)
-            if root is None or _exits_with_process(analysis, name):
+            if root is None or exits_with_process(analysis, name):
                 continue
             methods = own_methods(analysis, name, root)
             mentioned = mentions(analysis, methods)
@@ -393,23 +394,6 @@ def _asked_of(analysis: Analysis, function: FunctionEntry, test: Asked) -> Itera
             yield names[each.subject], each
 
 
-def _is_registered(analysis: Analysis, class_name: str, name: str) -> bool:
-    """Whether an object hands a method of what its attribute holds to somebody who calls it later."""
-    for each in analysis.project.mro(class_name):
-        entry = analysis.project.classes.get(each)
-        for method in entry.methods.values() if entry is not None else ():
-            function = analysis.project.functions[method]
-            me = function.facts.params[0].name if function.facts.params else ""
-            for call in function.calls:
-                for part in (*call.args, *(value for _, value in call.keywords)):
-                    match part:
-                        case flow.Attr(base=flow.Attr(base=flow.Name(id=base), name=held), name=used) if (
-                            base == me and held == name and is_teardown(used)
-                        ):
-                            return True
-    return False
-
-
 def _told(analysis: Analysis, class_name: str, roots: Sequence[Root], ended: Sequence[Death]) -> Root | None:
     """The teardown that should have released graphs: the one that others of the class lead up to."""
     own = {
@@ -432,29 +416,6 @@ def _told(analysis: Analysis, class_name: str, roots: Sequence[Root], ended: Seq
         return (root.function.name in inner, not root.is_whole, name.startswith("_"), root.function.facts.span.start)
 
     return min(fitting, key=rank, default=None)
-
-
-def _ended_elsewhere(analysis: Analysis) -> frozenset[str]:
-    """Names of attributes that teardowns of other objects, and functions that tear down, go through to end graphs."""
-    found: set[str] = set()
-    for behavior in analysis.roots():
-        function = analysis.project.functions[behavior.function]
-        if Effect.GRAPH_DEATH not in analysis.kinds[behavior.key] or not is_teardown(function.facts.name):
-            continue
-        for site in analysis.sites(behavior):
-            if site.effect is Effect.GRAPH_DEATH:
-                for place in site.places:
-                    found |= set(_foreign(site.event, place))
-    return frozenset(found)
-
-
-def _foreign(event: Event, place: Place) -> Iterator[str]:
-    """The attributes of other objects that a method goes through, on the way from the first method to a place."""
-    receivers = [frame.receiver[0] if len(frame.receiver) == 1 else () for frame in event.stack]
-    for here, there in zip(receivers, [*receivers[1:], place], strict=True):
-        is_own = bool(here) and there[: len(here)] == here
-        parts = there[len(here) + 1 :] if is_own else there[1:]  # of its own, what is behind an attribute
-        yield from (part for part in parts if part != ELEMENT)
 
 
 # ----------------------------------------------------------------------------------------------- branches in the way
@@ -552,49 +513,6 @@ def _is_never_set(analysis: Analysis, class_name: str, name: str) -> bool:
         for node in each.nodes
         if isinstance(node, b.Touches) and node.slot is not None and node.slot[1] == name
     )
-
-
-# ----------------------------------------------------------------------------------------------- what lives too short
-
-
-def _exits_with_process(analysis: Analysis, class_name: str) -> bool:
-    """Whether instances of a class are made only in functions that a process runs until it exits."""
-    short = class_name.rpartition(".")[2]
-    makers = [function for function in analysis.behaviors.functions_with(short) if function.owner != class_name]
-    makers = [function for function in makers if any(_last(call.callee) == short for call in function.calls)]
-    if not makers:
-        return False
-    return {function.name for function in makers} <= _in_processes(analysis)
-
-
-def _in_processes(analysis: Analysis) -> frozenset[str]:
-    """Functions that run only as, or under, the target of a process."""
-    targets: set[str] = set()
-    for function in analysis.behaviors.functions_with("Process"):
-        for call in function.calls:
-            if _last(call.callee) == "Process":
-                for name, value in call.keywords:
-                    if name == "target":
-                        targets |= {bound.function for bound in analysis.behaviors.typed(function, value).calls}
-    callers: dict[str, set[str]] = {}
-    for each in analysis.behaviors.all():
-        for node in each.nodes:
-            if isinstance(node, b.Calls):
-                for callee in node.behaviors:
-                    callers.setdefault(callee.partition("|")[0], set()).add(each.function)
-    inside = {target for target in targets if not callers.get(target)}
-    grown = True
-    while grown:
-        grown = False
-        for callee, those in callers.items():
-            if callee not in inside and those <= inside:
-                inside.add(callee)
-                grown = True
-    return frozenset(inside)
-
-
-def _last(expr: flow.Expr) -> str:
-    return expr.name if isinstance(expr, flow.Attr) else expr.id if isinstance(expr, flow.Name) else ""
 
 
 # ------------------------------------------------------------------------------------------------------------ reports
