@@ -20,20 +20,16 @@ from typing import TYPE_CHECKING
 
 from graphlint import behavior as b
 from graphlint import flow
-from graphlint.absence import can_lack
 from graphlint.behavior import Behavior
 from graphlint.bindings import Binding
-from graphlint.conditions import THERE, Asked, Condition, conditions, names_in
+from graphlint.branches import asked_too_late, by_platform, dead_flag, is_made_under, test_of_another, test_span
 from graphlint.edits import Applicability, Fix
 from graphlint.effects import Effect
 from graphlint.elsewhere import ended_elsewhere, exits_with_process, is_registered
 from graphlint.entering import is_handed_on
-from graphlint.execution import Branch
 from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
 from graphlint.gates import Gate, gates_by_name
-from graphlint.last_given import Given, excludes, last_given
 from graphlint.ownership import Holding, holdings, keepers
-from graphlint.platforms import alternatives, platform_words
 from graphlint.project import FunctionEntry
 from graphlint.reaching import is_owned, reaching_deaths
 from graphlint.source import Span
@@ -283,115 +279,43 @@ def _judge(
         if root is None:
             return None
         return _orphan(analysis, class_name, root, holding, missed, ended)
-    for branch, words in _common_branches(analysis, reaching):
+    for branch, words in by_platform(analysis, reaching):
         function = analysis.project.functions[branch.frame.function]
-        if _is_made_under(holding, words):
+        if is_made_under(holding, words):
             continue
-        at = _test_span(function, branch.frame.span)
+        at = test_span(function, branch.frame.span)
         reason = f"it releases them on one platform only, where `{function.module.source.text(at)}`"
         if not branch.taken:
             reason = f"it does not release them where `{function.module.source.text(at)}`"
         return _suspect(analysis, reaching[0].root, holding, function, at, reason, reaching, gate="platform")
-    flag = _dead_flag(analysis, class_name, reaching)
+    flag = dead_flag(analysis, class_name, reaching)
     if flag is not None:
         branch, attribute = flag
         function = analysis.project.functions[branch.frame.function]
-        at = _test_span(function, branch.frame.span)
+        at = test_span(function, branch.frame.span)
         reason = f"it asks `{attribute}`, which nothing ever sets"
         return _suspect(analysis, reaching[0].root, holding, function, at, reason, reaching, gate="flag")
-    late = _asked_too_late(analysis, reaching)
+    late = asked_too_late(analysis, reaching)
     if late is not None:
         branch, given = late
         function = analysis.project.functions[branch.frame.function]
-        at = _test_span(function, branch.frame.span)
+        at = test_span(function, branch.frame.span)
         where = "not " * (not branch.taken)
         reason = (
             f"it releases them only where `{where}{function.module.source.text(at)}`, which cannot be so after "
             f"`{given.function.module.source.text(given.bind.span)}`"
         )
         return _suspect(analysis, reaching[0].root, holding, function, at, reason, reaching, gate="part")
-    other = _test_of_another(analysis, class_name, holding, reaching)
+    other = test_of_another(analysis, class_name, holding, reaching)
     if other is not None:
         function = analysis.project.functions[other.frame.function]
-        at = _test_span(function, other.frame.span)
+        at = test_span(function, other.frame.span)
         where = "not " * (not other.taken)
         reason = (
             f"it releases them only where `{where}{function.module.source.text(at)}`, and they can be there without it"
         )
         return _suspect(analysis, reaching[0].root, holding, function, at, reason, reaching, gate="part")
     return None
-
-
-def _asked_too_late(analysis: Analysis, reaching: Sequence[Death]) -> tuple[Branch, Given] | None:
-    """A branch that every death is behind, and that asks for what the way there has made impossible.
-
-    The object's private methods are on the way, and no teardowns of their own.
-    """
-    found = [_impossible(analysis, death) for death in reaching]
-    through = {
-        frame.function
-        for death, each in zip(reaching, found, strict=True)
-        if each is not None
-        for frame in death.site.event.stack[1:]
-    }
-    if any(
-        each is None and not (death.root.function.name in through and death.root.function.facts.name.startswith("_"))
-        for death, each in zip(reaching, found, strict=True)
-    ):
-        return None
-    return next(filter(None, found), None)
-
-
-def _impossible(analysis: Analysis, death: Death) -> tuple[Branch, Given] | None:
-    """A branch on the way to a death that asks for what this way has made impossible before."""
-    stack = death.site.event.stack
-    for branch in death.site.event.branches:
-        function = analysis.project.functions[branch.frame.function]
-        test = _test(function, branch.frame.span)
-        at = next((i for i, frame in enumerate(stack) if frame.function == branch.frame.function), None)
-        if test is None or at is None:
-            continue
-        me = function.facts.params[0].name if function.facts.params else ""
-        names = set(attributes_in(test, me)) - flow.variables(test)  # a variable can have what the attribute was before
-        for said in conditions(Asked(test, branch.taken), function.module.source):
-            if said.subject not in names:
-                continue
-            given = last_given(analysis.project, stack[: at + 1], branch.frame.span, said.subject)
-            if given is not None and excludes(given, said):
-                return branch, given
-    return None
-
-
-def _test_of_another(analysis: Analysis, class_name: str, holding: Holding, reaching: Sequence[Death]) -> Branch | None:
-    """A branch that every death is behind, and that asks for another part of the object, which can be missing."""
-    first, *others = reaching
-    family = analysis.project.mro(class_name)
-    for branch in first.site.event.branches:
-        function = analysis.project.functions[branch.frame.function]
-        own = ((f"${first.root.behavior.receiver}",),)
-        if function.owner not in family or branch.frame.receiver != own:
-            continue
-        test = _test(function, branch.frame.span)
-        if test is None or not all(_same(branch, each) for each in others):
-            continue
-        for name, said in _asked_of(analysis, function, Asked(test, branch.taken)):
-            if name != holding.name and name not in holding.repeats and (said.is_one or said.values != THERE):
-                if can_lack(analysis, class_name, holding, name, said):
-                    return branch
-    return None
-
-
-def _asked_of(analysis: Analysis, function: FunctionEntry, test: Asked) -> Iterator[tuple[str, Condition]]:
-    """Attributes of the object of a method, asked for by themselves or by a variable, and what a test says of them."""
-    me = function.facts.params[0].name if function.facts.params else ""
-    names = {name: name for name in attributes_in(test.expr, me)}
-    for name in names_in(test.expr) - names.keys():
-        places = analysis.behaviors.typed(function, flow.Name(name, test.expr.span)).places
-        if len(places) == 1 and len(places[0]) == 2 and places[0][0] == f"${me}":
-            names[name] = places[0][1]
-    for each in conditions(test, function.module.source):
-        if each.subject in names:
-            yield names[each.subject], each
 
 
 def _told(analysis: Analysis, class_name: str, roots: Sequence[Root], ended: Sequence[Death]) -> Root | None:
@@ -416,103 +340,6 @@ def _told(analysis: Analysis, class_name: str, roots: Sequence[Root], ended: Seq
         return (root.function.name in inner, not root.is_whole, name.startswith("_"), root.function.facts.span.start)
 
     return min(fitting, key=rank, default=None)
-
-
-# ----------------------------------------------------------------------------------------------- branches in the way
-
-
-def _common_branches(analysis: Analysis, reaching: Sequence[Death]) -> Iterator[tuple[Branch, frozenset[str]]]:
-    """Branches by platform that every death is behind, with the platform words of their tests."""
-    first, *others = reaching
-    for branch in first.site.event.branches:
-        if not all(_same(branch, each) for each in others):
-            continue
-        test = _test(analysis.project.functions[branch.frame.function], branch.frame.span)
-        words = frozenset(platform_words(test)) if test is not None else frozenset()
-        if words:
-            yield branch, words
-
-
-def _same(branch: Branch, death: Death) -> bool:
-    return any(
-        (each.frame.function, each.frame.span, each.taken) == (branch.frame.function, branch.frame.span, branch.taken)
-        for each in death.site.event.branches
-    )
-
-
-def _is_made_under(holding: Holding, words: frozenset[str]) -> bool:
-    """Whether the graphs are made under a test of the same platform, so that there are none elsewhere."""
-    for alternative in alternatives(holding.function.lowered.flow):
-        if alternative.span.contains(holding.span) and words & frozenset(platform_words(alternative.test)):
-            return True
-    return False
-
-
-def _test(function: FunctionEntry, span: Span) -> flow.Expr | None:
-    return next((each.test for each in alternatives(function.lowered.flow) if each.span == span), None)
-
-
-def _test_span(function: FunctionEntry, span: Span) -> Span:
-    test = _test(function, span)
-    return test.span if test is not None else span
-
-
-def _dead_flag(analysis: Analysis, class_name: str, reaching: Sequence[Death]) -> tuple[Branch, str] | None:
-    """A branch that every death is behind and that asks a flag, of the object or of one that it has, which nothing sets."""
-    first, *others = reaching
-    for branch in first.site.event.branches:
-        if not all(_same(branch, each) for each in others):
-            continue
-        function = analysis.project.functions[branch.frame.function]
-        test = _test(function, branch.frame.span)
-        me = function.facts.params[0].name if function.facts.params else ""
-        for asked in _required(test, truth=branch.taken) if test is not None else ():
-            if not isinstance(asked, flow.Attr):
-                continue
-            own = isinstance(asked.base, flow.Name) and asked.base.id == me
-            types = analysis.behaviors.typed(function, asked.base).types if not own else ()
-            owners = [class_name] if own else [t.name for t in types if t.name in analysis.project.classes]
-            if owners and all(_is_never_set(analysis, owner, asked.name) for owner in owners):
-                return branch, flow.dotted_text(asked) or asked.name
-    return None
-
-
-def _required(test: flow.Expr, *, truth: bool) -> Iterator[flow.Expr]:
-    """What has to be true for a test to be true, or false."""
-    match test:
-        case flow.Op(op="not", operands=(inner,)):
-            yield from _required(inner, truth=not truth)
-        case flow.Op(op="and" | "or" as op, operands=operands):
-            if (op == "and") is truth:
-                for each in operands:
-                    yield from _required(each, truth=truth)
-        case _ if truth:
-            yield test
-
-
-def _is_never_set(analysis: Analysis, class_name: str, name: str) -> bool:
-    """Whether all that is ever assigned to an attribute is a constant that is not true."""
-    bindings = [
-        (expr, how)
-        for each in analysis.project.mro(class_name)
-        for _, expr, how in analysis.behaviors.field_bindings(each).get(name, ())
-    ]
-    values = [expr for expr, how in bindings if how == "set"]
-    for each in analysis.project.mro(class_name):
-        entry = analysis.project.classes.get(each)
-        attribute = entry.attributes.get(name) if entry is not None else None
-        if attribute is not None and attribute.value is not None:
-            values.append(attribute.value)
-    if not values or any(how == "item" for _, how in bindings):
-        return False
-    if not all(isinstance(expr, flow.Lit) and not expr.value for expr in values):
-        return False
-    return not any(
-        node.how != "drop" and not node.tags & {"none", "false"}
-        for each in analysis.behaviors.all()
-        for node in each.nodes
-        if isinstance(node, b.Touches) and node.slot is not None and node.slot[1] == name
-    )
 
 
 # ------------------------------------------------------------------------------------------------------------ reports
