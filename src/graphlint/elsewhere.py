@@ -8,6 +8,7 @@ from graphlint import behavior as b
 from graphlint import flow
 from graphlint.effects import Effect
 from graphlint.execution import Event
+from graphlint.frame import last_word
 from graphlint.summaries import Analysis
 from graphlint.teardowns import is_teardown
 from graphlint.values import ELEMENT, Place
@@ -57,7 +58,7 @@ def exits_with_process(analysis: Analysis, class_name: str) -> bool:
     """Whether instances of a class are made only in functions that a process runs until it exits."""
     short = class_name.rpartition(".")[2]
     makers = [function for function in analysis.behaviors.functions_with(short) if function.owner != class_name]
-    makers = [function for function in makers if any(_last(call.callee) == short for call in function.calls)]
+    makers = [function for function in makers if any(last_word(call.callee) == short for call in function.calls)]
     if not makers:
         return False
     return {function.name for function in makers} <= _in_processes(analysis)
@@ -68,7 +69,7 @@ def _in_processes(analysis: Analysis) -> frozenset[str]:
     targets: set[str] = set()
     for function in analysis.behaviors.functions_with("Process"):
         for call in function.calls:
-            if _last(call.callee) == "Process":
+            if last_word(call.callee) == "Process":
                 for name, value in call.keywords:
                     if name == "target":
                         targets |= {bound.function for bound in analysis.behaviors.typed(function, value).calls}
@@ -87,7 +88,3 @@ def _in_processes(analysis: Analysis) -> frozenset[str]:
                 inside.add(callee)
                 grown = True
     return frozenset(inside)
-
-
-def _last(expr: flow.Expr) -> str:
-    return expr.name if isinstance(expr, flow.Attr) else expr.id if isinstance(expr, flow.Name) else ""
