@@ -213,6 +213,15 @@ class Calling(Awaiting):
                 return Value(calls=calls, symbol=function.symbol if not function.calls else None)
             case ("enumerate", (one, *_)):
                 return Value(each=Value(items=(NOTHING_KNOWN, self.value(one).element)))
+            case ("zip", (flow.Op() as spread,)) if flow.is_spread(spread):
+                rows = self.value(spread.operands[0]).element.items or ()
+                columns = tuple(
+                    Value(
+                        ((f"@{expr.span.start}.{at}",),), (Type("tuple", cell.types),), tags=cell.tags & HELD, each=cell
+                    )
+                    for at, cell in enumerate(rows)
+                )
+                return Value(((f"@{expr.span.start}",),), items=columns or None)
             case ("zip", (_, *_)):
                 values = [self.value(each) for each in args]
                 return Value(each=Value(items=tuple(value.element for value in values)))
@@ -845,7 +854,7 @@ class Calling(Awaiting):
 
     def _hook(self, function: Value) -> None:
         """A function that a module runs with what it is given and what it gives: in captures too."""
-        for bound in function.calls if self.emitting else ():
+        for bound in (*function.calls, *self.instance_call(function)) if self.emitting else ():
             params = self.project.functions[bound.function].facts.params[1 if bound.receiver is None else 2 :]
             for param in params:
                 self.all.captures_given.setdefault((bound.function, param.name), set()).add(self.owner)

@@ -553,16 +553,18 @@ class Evaluation(Expressions):
                 values = value.items if value.items is not None and len(value.items) == len(items) else None
                 taken = {place for each in values or () for place in each.places}
                 moved: dict[int, b.Touches] = {}
+                parts: list[Value] = []
                 for i, item in enumerate(items):
                     part = values[i] if values is not None else self.part(value, i, span)
                     self.compute((value,), part)
+                    parts.append(part)
                     before = len(self.out)
                     self.bind(item, part, span)
                     for at in range(before, len(self.out)):  # `old, self.x = self.x, {}` moves, it gives nothing up
                         node = self.out[at]
                         if isinstance(node, b.Touches) and node.how == "write" and taken.intersection(node.places):
                             moved[at] = node
-                self.hold_parts(items, value, values, span)
+                self.hold_parts(items, value, parts, span, known=values is not None)
                 for at, node in moved.items():
                     late = {"saved"} if self.outlived(node.places, span) else set()  # the variable may stand behind it
                     self.out[at] = node._replace(tags=node.tags | {"moved"} | late)

@@ -394,6 +394,15 @@ def is_spread(expr: Expr) -> TypeGuard[Op]:
     return isinstance(expr, Op) and expr.op == "*" and len(expr.operands) == 1
 
 
+def parted(bind: Bind) -> tuple[Bind, ...]:
+    """An assignment as one for each name: `graphs, outs = {}, {}`."""
+    match bind:
+        case Bind(target=Group(items=names), value=Group(items=values)) if len(names) == len(values):
+            if not any(map(is_spread, (*names, *values))):
+                return tuple(bind._replace(target=name, value=value) for name, value in zip(names, values, strict=True))
+    return (bind,)
+
+
 def is_slice(expr: Expr) -> bool:
     """Whether an expression is some of the items of a sequence, in their order: `items[2:]`, and not `items[:]`."""
     return isinstance(expr, Item) and isinstance(expr.key, Op) and expr.key.op == "Slice" and bool(expr.key.operands)

@@ -148,16 +148,22 @@ class Holding(ABC):
                 found |= self._emptied(built.callees, depth + 1) if depth < _DEEPEST_CALL else frozenset()
         return found
 
-    def hold_parts(self, targets: Sequence[Expr], value: Value, values: Sequence[Value] | None, span: Span) -> None:
+    def hold_parts(
+        self, targets: Sequence[Expr], value: Value, parts: Sequence[Value], span: Span, *, known: bool
+    ) -> None:
         """Of what a call gave, what a capture made belongs to the graphs that it gave beside that."""
-        if self.in_capture or not self.emitting or (values is None and "captured" not in value.tags):
+        if self.in_capture or not self.emitting or (not known and "captured" not in value.tags):
             return
-        names = [target.id for target in targets if isinstance(target, flow.Name)]
-        parts = {name: self.env[name] for name in names if name in self.env}
-        graphs = tuple(dict.fromkeys(place for part in parts.values() for place in part.places))
-        for name, part in parts.items():
-            if "captured" in part.tags and name not in self.holding and not self.is_plain(part):
-                self.hold(name, graphs, span)
+        graphs = tuple(dict.fromkeys(place for part in parts for place in all_of(part)))
+        for target, part in zip(targets, parts, strict=True):
+            base = target.base if isinstance(target, flow.Item) else target
+            if not isinstance(base, flow.Name) or "captured" not in part.tags or self.is_plain(part):
+                continue
+            is_item = base is not target and self.env.get(base.id, NOTHING_KNOWN).places[:1] != ()
+            if (is_item and self._known_as(self.env[base.id].places[0])) or (
+                base is target and base.id in self.env and base.id not in self.holding
+            ):
+                self.hold(base.id, graphs, span)
 
     def hold_taken(self, target: Expr, places: tuple[Place, ...], source: Slot | None, span: Span) -> None:
         """Of what was taken out of a container, what a capture made is held by the variables that are given it now."""

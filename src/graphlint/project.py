@@ -222,8 +222,10 @@ class Project:
                 full = f"{dotted}.{member}" if member else dotted
                 module.scope.setdefault(alias, Symbol("import", full))
         for statement in flow.statements(self.functions[f"{name}.{MODULE}"].facts.flow or flow.NOTHING):
+            for bind in flow.parted(statement) if isinstance(statement, flow.Bind) else ():
+                if isinstance(bind.target, flow.Name):
+                    module.variables.setdefault(bind.target.id, []).append(bind)
             if isinstance(statement, flow.Bind) and isinstance(statement.target, flow.Name):
-                module.variables.setdefault(statement.target.id, []).append(statement)
                 match statement.value:
                     case flow.Call(callee=around, args=(flow.Name(id=inner),)) if flow.last_name(around) in _MEMOS:
                         if (wrapped := self.functions.get(f"{name}.{inner}")) is not None:
