@@ -22,7 +22,16 @@ from graphlint import flow
 from graphlint.absence import is_never_none
 from graphlint.arenas import kinds_of, reads_of, sites_of
 from graphlint.assignments import argument_for, given_locally
-from graphlint.cohabitants import asks_of_all, beside, failures, in_common, is_of_process, newcomers, told_apart
+from graphlint.cohabitants import (
+    asks_of_all,
+    beside,
+    failures,
+    in_common,
+    is_of_process,
+    newcomers,
+    parts_on_way,
+    told_apart,
+)
 from graphlint.conditions import asked_around
 from graphlint.descents import NotPartedError, descent, described
 from graphlint.edits import Applicability, Fix
@@ -205,18 +214,22 @@ def _handed_to_all(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]
                 each[:2] == place[:2] and each[: len(place)] != place for g in site.event.guards for each in _asked(g)
             ):
                 continue  # it may count its users
-            named = in_common(analysis, owner).get(place[1])
-            if named is None and is_of_process(analysis, owner, place[1]):
-                again = Effect.CAPTURE in kinds_of(analysis, root) and owner in several
-                others = runs.get(root.function, (several[owner],) if again else ())
-                named = next(
-                    (
-                        (each.root, each.frames[0].span)
-                        for each in others
-                        if _others_live(analysis, each, root.function, site.event)
-                    ),
-                    None,
-                )
+            named = next(
+                (
+                    found
+                    for of, name in parts_on_way(analysis, owner, place)
+                    if (found := in_common(analysis, of).get(name))
+                ),
+                None,
+            )
+            known = runs.get(root.function, ())
+            lasting = [each for each in known if _others_live(analysis, each, root.function, site.event)]
+            if known and not lasting:
+                continue  # the graphs of all died before
+            if named is None and any(is_of_process(analysis, *part) for part in parts_on_way(analysis, owner, place)):
+                again = not known and Effect.CAPTURE in kinds_of(analysis, root) and owner in several
+                others = [several[owner]] if again else lasting
+                named = next(((each.root, each.frames[0].span) for each in others), None)
             if named is not None and _owns_graphs(analysis, owner, root):
                 more = _told(analysis, *named, "several are made with it here")
                 whole = "several objects were made with it"

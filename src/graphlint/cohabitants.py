@@ -208,6 +208,15 @@ def in_common(analysis: Analysis, owner: str) -> Mapping[str, tuple[str, Span]]:
     return found
 
 
+def parts_on_way(analysis: Analysis, owner: str, place: Place) -> Iterator[Slot]:
+    """The attributes through which a place of an object is reached, each with the class that has it."""
+    classes = [owner]
+    for name in place[1 : max(2, len(place) - 1)]:
+        yield from ((each, name) for each in classes)
+        held = {t.name for each in classes for t in analysis.behaviors.field_types(each, name)}
+        classes = sorted(held & analysis.project.classes.keys())
+
+
 def is_of_process(analysis: Analysis, owner: str, attribute: str) -> bool:
     """Whether an attribute of a class's objects is an object that a module, or a class, has for all: `self.arena = ARENA`."""
     for each in analysis.project.mro(owner):
