@@ -171,6 +171,14 @@ HELD = {
         LAST
         torch.cuda.empty_cache()
 """,
+    "a table that a helper fills, and another one ends": """
+        graphs, made = {}, {}
+        for n in self.sizes:
+            self.both(n, graphs, made)
+        end(graphs)
+        LAST
+        torch.cuda.empty_cache()
+""",
     "a table that a helper's helper fills": """
         graphs, made = {}, {}
         self.deep(graphs, made)

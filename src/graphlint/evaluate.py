@@ -474,12 +474,15 @@ class Evaluation(Expressions):
     def taken_at(self, start: int, bind: flow.Bind) -> b.Touches | None:
         """What takes an item out of an attribute's container, where that is what a variable is given."""
         at = len(self.out) - 1
-        node = self.out[at] if start <= at else None
-        local = isinstance(bind.target, flow.Name | flow.Group) and bind.value is not None
-        if not local or not isinstance(node, b.Touches) or node.how != "pop" or node.slot is None:
+        if at < start or bind.value is None:
+            return None
+        node = self.out[at]
+        if not isinstance(node, b.Touches) or node.how != "pop" or node.slot is None:
+            return None
+        if not isinstance(bind.target, flow.Name | flow.Group):
             return None
         again = any(isinstance(each, b.Touches) and each.span == node.span for each in self.out[:start])
-        if again or node.span != bind.value.span:  # type: ignore[union-attr]
+        if again or node.span != bind.value.span:
             return None  # `self.steps[n] = step = self.steps.pop(0)` says it twice
         self.out[at] = node = node._replace(tags=node.tags | {"taken"})
         return node

@@ -178,7 +178,8 @@ class Frame(Holding):
                 declared = types.get(param.name, declared)
             calls: tuple[Bound, ...] = ()
             says_nothing = param.annotation is None or (index == 0 and last_word(param.annotation) in ("Any", "object"))
-            if (not declared or says_nothing) and param.kind == "positional" and (says_nothing or called):
+            unknown = not declared or (says_nothing and param.name not in types)
+            if unknown and param.kind == "positional" and (says_nothing or called):
                 declared, calls, _ = self.all.parameter(entry, param.name)
             if (shared := self.shared_default(param)) is not None:
                 self.env[param.name] = shared

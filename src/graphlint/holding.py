@@ -72,9 +72,13 @@ class Holding(ABC):
 
     def hold_object(self, name: str, value: Value, span: Span) -> None:
         """Say that a local variable holds objects that were made here and that may own graphs, with all that they keep."""
+        if not self.emitting or self.passing or self.in_capture or name in self.globals:
+            return
+        if not value.exact and value.each is None and not value.items:
+            return
         objects = [each for each in (value, value.each, *(value.items or ())) if each is not None and each.exact]
         classes = {t.name for each in objects for t in each.types if self._speaks_of_graphs(t.name)}
-        if not classes or not self.emitting or self.passing or self.in_capture or name in self.globals:
+        if not classes:
             return
         slot = (f"local:{self.entry.name}", f"%{name}")
         self.all.note(slot).objects |= classes

@@ -46,6 +46,8 @@ def holds_captured(value: Value, depth: int = 0) -> bool:
     """Whether a value is, or has in it, what a capture made."""
     if "captured" in value.tags:
         return True
+    if value.each is None and not value.items and not value.fields:
+        return False
     return any(holds_captured(part, depth + 1) for part in _parts(value, depth))
 
 
