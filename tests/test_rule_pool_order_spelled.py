@@ -137,10 +137,3 @@ def test_an_object_that_is_called_after_each_module(tmp_path: Path) -> None:
     rest = "self.state.logits = None\n        "
     assert found(tmp_path, BLANK, FIRST=rest + ERASE, THEN="self.tap.seen.clear()") == [ERASE]
     assert found(tmp_path, BLANK, FIRST=rest + "self.tap.seen.clear()", THEN=ERASE) == []
-
-
-def test_workspaces_of_a_library(tmp_path: Path) -> None:
-    clear = "torch._C._cuda_clearCublasWorkspaces()"
-    rest = "outs.clear()\n    "
-    assert found(tmp_path, MODULE, KEPT="graphs, outs = {}, {}", FIRST=rest + ERASE, THEN=clear) == [ERASE]
-    assert found(tmp_path, MODULE, KEPT="graphs, outs = {}, {}", FIRST=rest + clear, THEN=ERASE) == []

@@ -119,7 +119,7 @@ def _workspaces(
             node = site.event.node
             if is_variable(node.slot) or _is_emptied_elsewhere(analysis, site, sites):
                 continue
-            by_name = isinstance(node, b.Happens) and (node.by_name or _is_of_library(node))
+            by_name = isinstance(node, b.Happens) and node.by_name
             places = site.places or (nowhere(node),)
             for place in places:
                 entry = analysis.entry_for(node.slot)
@@ -169,11 +169,6 @@ def _is_emptied_elsewhere(analysis: Analysis, release: Site, sites: Sequence[Sit
         isinstance(site.event.node, b.Touches) and site.event.node.how == "clear" and site.event.node.slot in notes.same
         for site in sites[: sites.index(release)]
     )
-
-
-def _is_of_library(release: b.Happens) -> bool:
-    """Whether what is released is a library's own, one for each stream: where the capture's was allocated, nothing here says."""
-    return not release.places and release.slot is None and release.scope == "process"
 
 
 def nowhere(node: b.Happens | b.Touches) -> Place:
