@@ -64,7 +64,11 @@ def from_flow(source: Source, function: facts.Function) -> set[str]:
                 found.add(f"{base}.{name}")
             case flow.Attr(name=name):
                 found.add(f"*.{name}")
-            case flow.Item(base=flow.Attr(base=flow.Name(id=base), name=name)):
+            case flow.Item(
+                base=flow.Attr(base=flow.Name(id=base), name=name)
+                | flow.Item(base=flow.Attr(base=flow.Name(id=base), name=name))
+                | flow.Call(callee=flow.Attr(base=flow.Attr(base=flow.Name(id=base), name=name), name="setdefault"))
+            ):
                 found.add(f"{base}.{name}[]")
         if how == "item" and isinstance(target, flow.Item) and flow.last_name(target.base):
             found.add(f"{flow.last_name(target.base)}[]")

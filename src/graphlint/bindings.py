@@ -81,6 +81,13 @@ class FieldBindings:
                         known.setdefault(name, []).append(Binding(method, value, how))
                     case flow.Item(base=flow.Attr(base=flow.Name(id=base), name=name)) if base in (me, self._class):
                         known.setdefault(name, []).append(Binding(method, value, "item"))
+                    case flow.Item(
+                        base=flow.Item(base=flow.Attr(base=flow.Name(id=base), name=name))
+                        | flow.Call(
+                            callee=flow.Attr(base=flow.Attr(base=flow.Name(id=base), name=name), name="setdefault")
+                        )
+                    ) if base in (me, self._class):
+                        known.setdefault(name, []).append(Binding(method, value, "item"))  # of a table of lists
         return known
 
 

@@ -652,7 +652,10 @@ class Calling(Awaiting):
             if not kinds and self.vocabulary.names.is_object(last_word(_base(expr.callee))):
                 return None
             self.touch("clear", receiver.places, receiver.slot, span, held=receiver.types)
-            self.let_go(_local(_base(expr.callee)), span)
+            base = _base(expr.callee)
+            self.let_go(_local(base), span)
+            if isinstance(base, flow.Attr) and isinstance(base.base, flow.Name) and self.holding:
+                self.part_gone(self.variable(base.base.id), base.name, span)
             return Value(tags=frozenset(("none",)))
         if name in _TAKERS and (kinds or receiver.slot is not None):
             base, key = _base(expr.callee), expr.args[0] if expr.args else None
@@ -956,7 +959,7 @@ class Calling(Awaiting):
         """
         if not places:
             return bound
-        owner = tuple(place[: place.index(ELEMENT) + 1] if ELEMENT in place else place for place in places)
+        owner = tuple(map(_item_of_table, places))
         if bound.receiver is not None:
             unknown = not bound.receiver.places and bound.receiver.symbol is None
             return bound._replace(receiver=bound.receiver._replace(places=owner)) if unknown else bound
@@ -1017,6 +1020,16 @@ def _captured(value: Value) -> Value:
         return value
     items = tuple(map(_captured, value.items)) if value.items is not None else None
     return value._replace(tags=value.tags | {"captured"}, items=items)
+
+
+def _item_of_table(place: Place) -> Place:
+    """The item of a table, or of a table in a table, that a place is or leads through; the place itself without one."""
+    if ELEMENT not in place:
+        return place
+    end = place.index(ELEMENT) + 1
+    while place[end : end + 1] == (ELEMENT,):
+        end += 1
+    return place[:end]
 
 
 def _is_of_standard_library(kind: Type) -> bool:

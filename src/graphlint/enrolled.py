@@ -114,7 +114,7 @@ def _tables(analysis: Analysis) -> Iterator[str]:
             ):
                 for _, places in node.bindings:
                     for place in places:
-                        yield from (before for before, part in pairwise(place) if part == ELEMENT)
+                        yield from (before for before, part in pairwise(place) if part == ELEMENT != before)
 
 
 def _left(behavior: Behavior) -> Iterator[Place]:
@@ -165,7 +165,7 @@ def _put(
             for value in event.value_places[:1]:
                 if len(value) == 1 and value[0] != me:
                     kept.setdefault(value[0], []).append(way)
-        if node.how == "add" and len(place) > 1 and place[-1] in tables and place[0].startswith(_ROOTS):
+        if node.how == "add" and len(place) > 1 and b.last_name(place) in tables and place[0].startswith(_ROOTS):
             first = event.value_places[:1]  # what it was made with comes behind, and says nothing of it
             others = [each for each in event.value_places[1:] if each[0][0] == "@" or each[-1] in methods]
             entered.setdefault(place, []).extend((*first, *others))

@@ -104,6 +104,9 @@ def _named(call: ast.Call) -> Iterator[str]:
 
 def _item(container: ast.expr) -> Iterator[str]:
     yield from _ending(container)
+    match container:
+        case ast.Subscript(value=base) | ast.Call(func=ast.Attribute(value=base, attr="setdefault")):
+            container = base  # of a table of lists
     if isinstance(container, ast.Attribute) and isinstance(container.value, ast.Name):
         yield f"{container.value.id}.{container.attr}[]"
 
