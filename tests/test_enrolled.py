@@ -323,3 +323,41 @@ class Engine:
 """
     (tmp_path / "m.py").write_text(text)
     assert [each.rule for each in check.check([str(tmp_path)], Settings(), registry.rules()).findings] == []
+
+
+NAMED = """
+
+class Center:
+    def __init__(self):
+        self.told = {{}}
+
+    def tell(self, name, hook):
+        {put}
+
+    def sleep(self, name):
+        for hook in self.told.get(name, ()):
+            hook()
+
+
+class Worker:
+    def __init__(self, net, bank: Bank, center: Center):
+        self.center = center
+        self.steps = Stepper(net, bank)
+        self.extra = Stepper(net, bank)
+        center.tell("steps", self.steps.end)
+
+    def sleep(self):
+        self.center.sleep("steps")
+        {then}
+"""
+
+
+@pytest.mark.parametrize("put", ["self.told.setdefault(name, []).append(hook)", "self.told[name].append(hook)"])
+def test_hooks_in_a_table_of_lists(tmp_path: Path, put: str) -> None:
+    def found(then: str) -> list[str]:
+        text = BANK.format(given="pass", sleep="pass") + NAMED.format(put=put, then=then)
+        return [each for each in rules_of(tmp_path, text) if each == "duplicate-release"]
+
+    assert found("pass") == []
+    assert found("self.extra.end()") == []
+    assert found("self.steps.end()") == ["duplicate-release"]

@@ -53,3 +53,62 @@ def test_a_loop_over_releases(order: str, expected: list[str], tmp_path: Path, m
     Path("m.py").write_text(text)
     findings = check.check(["."], Settings(), registry.select(("manager-order",))).findings
     assert [text.encode()[slice(*each.span)].decode() for each in findings] == expected
+
+
+LEFT_OUT = """
+from typing import Protocol
+
+import torch
+
+
+class Part(Protocol):
+    def rest(self) -> None: ...
+
+
+class Store:
+    def __init__(self):
+        self.rows = torch.zeros(8, device="cuda")
+
+    def rest(self):
+        self.rows = None
+
+
+class Steps:
+    def __init__(self, net, store: Store):
+        self.store = store
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.out = net(store.rows)
+
+    def rest(self):
+        self.graph.reset()
+        self.out = None
+
+
+class Executor:
+    def __init__(self, net):
+        store = Store()
+        self.steps = Steps(net, store)
+        self.store = store
+        self.all: dict[str, Part] = {{"store": store, "steps": self.steps}}
+
+    def suspend(self):
+        {first}
+        for each in self.all.values():
+            {test}
+                each.rest()
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "test", "count"),
+    [
+        ("self.steps.rest()", "if True:", 1),
+        ("self.steps.rest()", "if each is not self.steps:", 0),
+        ("pass", "if each is not self.store:", 0),
+    ],
+)
+def test_a_loop_that_leaves_one_of_them_out(tmp_path: Path, first: str, test: str, count: int) -> None:
+    (tmp_path / "m.py").write_text(LEFT_OUT.format(first=first, test=test))
+    found = check.check([str(tmp_path)], Settings(), registry.select(("manager-order",))).findings
+    assert len(found) == count

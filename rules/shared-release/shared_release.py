@@ -719,7 +719,14 @@ def _is_down_to_a_mark(analysis: Analysis, event: Event, loop: Frame) -> bool:
         for each in flow.statements(function.lowered.flow)
         if isinstance(each, flow.Star) and each.span == loop.span and each.iterable is None and each.test is not None
     )
-    marks = [part for test in tests for part in flow.parts(test) if isinstance(part, flow.Name) and part.id in params]
+    tables = {part for place in event.places for part in place if part != ELEMENT}
+    parts = [list(flow.parts(test)) for test in tests]
+    asked = [
+        each
+        for each in parts
+        if any(isinstance(part, flow.Attr | flow.Name) and flow.last_name(part) in tables for part in each)
+    ]
+    marks = [part for each in asked for part in each if isinstance(part, flow.Name) and part.id in params]
     return bool(marks) and not any(_is_constant(analysis, event, loop.function, each) for each in marks)
 
 

@@ -101,6 +101,28 @@ def _compared(analysis: Analysis, root: b.Behavior, event: Event) -> frozenset[P
     return frozenset(found)
 
 
+def is_left_out(analysis: Analysis, event: Event) -> bool:
+    """Whether a loop leaves out the one object of its class that has the method: `if manager is not self.graphs`."""
+    for guard in event.guards:
+        match guard:
+            case ("not", ("compare", "is" | "==", read, _)) | ("compare", "is not" | "!=", read, _) if len(read) == 2:
+                for item, other in (read, read[::-1]):
+                    owners = [
+                        analysis.project.functions[f.function].owner for f in event.stack if f.receiver == (item,)
+                    ]
+                    if item[-1] == ELEMENT and owners and owners[0] in _classes(analysis, event.stack[0], other):
+                        return True
+    return False
+
+
+def _classes(analysis: Analysis, frame: Frame, place: Place) -> frozenset[str]:
+    """Classes of an attribute of the object whose method a path begins in."""
+    owner = analysis.project.functions[frame.function].owner
+    if owner is None or len(place) != 2 or place[:1] not in frame.receiver:
+        return frozenset()
+    return frozenset(t.name for t in analysis.behaviors.field_types(owner, place[1]))
+
+
 def _is_told_another(analysis: Analysis, first: Event, last: Event) -> bool:
     """Whether the second call of a method names something else than the first: `drop("decode")` behind `drop("prefill")`."""
     second, methods = _call_at(analysis, last.stack[-1]), analysis.project.methods_named.keys()

@@ -27,7 +27,14 @@ from graphlint.engines import Repetition, has_others, repeated
 from graphlint.enrolled import members_of
 from graphlint.execution import Config, Event, Frame
 from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
-from graphlint.identity import is_of_a_slice, is_one_object, unknown_between, unknown_within, yields_between
+from graphlint.identity import (
+    is_left_out,
+    is_of_a_slice,
+    is_one_object,
+    unknown_between,
+    unknown_within,
+    yields_between,
+)
 from graphlint.likeness import alike_text, goes_over_twice, has_doubled, is_doubled, is_unasked, may_be_alike
 from graphlint.platforms import is_on_one_platform
 from graphlint.readers import RELEASES, Evidence, container, is_drop, is_item_of_another, read_memory
@@ -205,7 +212,9 @@ def _hazards(
     if not (same or _possible(automaton, subject, hears, analysis.sites(root))):
         return
 
-    elsewhere = _items_of_others(analysis, root, subject) if automaton.subject == "memory" else frozenset()
+    elsewhere = frozenset(site.event.stack for site in analysis.sites(root) if is_left_out(analysis, site.event))
+    if automaton.subject == "memory":
+        elsewhere |= _items_of_others(analysis, root, subject)
 
     def monitor(state: str, event: Event, config: Config) -> tuple[str, Effect] | None:
         after, _, where = state.partition(" ")
