@@ -361,3 +361,62 @@ def test_hooks_in_a_table_of_lists(tmp_path: Path, put: str) -> None:
     assert found("pass") == []
     assert found("self.extra.end()") == []
     assert found("self.steps.end()") == ["duplicate-release"]
+
+
+BUS = """
+
+class Bus:
+    def __init__(self):
+        self.told: dict[str, list] = {{}}
+
+    def on(self, topic, hook):
+        self.told.setdefault(topic, []).append(hook)
+
+    def off(self, topic, hook):
+        self.told[topic].remove(hook)
+
+    def emit(self, topic):
+        for hook in list(self.told[topic]):
+            hook()
+
+
+class Plugin:
+    def __init__(self, net, bank: Bank, bus: Bus):
+        self.bus = bus
+        self.steps = Stepper(net, bank)
+        bus.on("stop", self.disarm)
+
+    def disarm(self):
+        self.steps.end()
+        {disarm}
+
+
+class Host:
+    def __init__(self):
+        self.bus = Bus()
+        self.plugins: dict[str, Plugin] = {{}}
+
+    def load(self, name, net, bank: Bank):
+        plugin = Plugin(net, bank, self.bus)
+        self.plugins[name] = plugin
+
+    def unload(self, name):
+        plugin = self.plugins.pop(name)
+        self.bus.off("stop", plugin.disarm)
+        plugin.disarm()
+
+    def shutdown(self):
+        self.bus.emit("stop")
+        {then}
+"""
+
+
+def test_who_may_leave_a_table_is_in_it_until_then(tmp_path: Path) -> None:
+    def found(then: str, disarm: str = "pass") -> list[str]:
+        text = BANK.format(given="pass", sleep="pass") + BUS.format(then=then, disarm=disarm)
+        return [each for each in rules_of(tmp_path, text) if each == "duplicate-release"]
+
+    again = "for plugin in self.plugins.values(): plugin.disarm()"
+    assert found("self.plugins.clear()") == []
+    assert found(again) == ["duplicate-release"]
+    assert found(again, disarm='self.bus.off("stop", self.disarm); self.steps = None') == []

@@ -318,3 +318,88 @@ def test_a_method_that_is_told_something_else_releases_that(tmp_path: Path) -> N
     assert second("self.drop(self.left, why)", "self.drop(self.left, why)") == ["self.drop(self.left, why)  # second"]
     assert second("self.drop(self.left, why)", "self.drop(self.right, why)") == []
     assert second('self.drop_named("a")', 'self.drop_named("b")') == []
+
+
+SEATS = """
+class Seats:
+    def __init__(self):
+        self.graphs: dict[int, torch.cuda.CUDAGraph] = {{}}
+        self.free = [1, 2, 3]
+
+    def open(self, net):
+        seat = self.free.pop()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            net()
+        self.graphs[seat] = graph
+        return seat
+
+    def leave(self, seat):
+        graph = self.graphs.pop(seat, None)
+        {leave}
+
+
+class Talk:
+    def __init__(self, seats: Seats):
+        self.seats = seats
+
+    def run(self, net, lines):
+        seat = self.seats.open(net)
+        try:
+            for line in lines:
+                if line == "bye":
+                    {bye}
+                    break
+        finally:
+            self.seats.leave(seat)  # second
+"""
+
+
+def test_what_is_gone_the_second_time_gives_its_place_back_all_the_same(tmp_path: Path) -> None:
+    always = "if graph is not None: graph.reset()\n        self.free.append(seat)"
+    once = "if graph is not None: graph.reset(); self.free.append(seat)"
+
+    def second(leave: str, bye: str) -> list[str]:
+        return reported(tmp_path, HEAD + SEATS.format(leave=leave, bye=bye))
+
+    assert second(always, "self.seats.leave(seat)") == ["self.seats.leave(seat)  # second"]
+    assert second(once, "self.seats.leave(seat)") == []
+    assert second(always, "print(line)") == []
+
+
+WATCHED_TASK = """
+class Loop:
+    def __init__(self, owner: Owner):
+        self.owner = owner
+        self.task = None
+
+    async def start(self):
+        self.task = asyncio.create_task(self.spin())
+        {when_done}
+
+    async def spin(self):
+        self.owner.record(1)
+        while True:
+            await asyncio.sleep(0)
+
+    def done(self, task):
+        self.owner.free()
+
+    async def stop(self):
+        task, self.task = self.task, None
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        {stop}
+"""
+
+
+def test_a_callback_runs_when_its_task_is_done(tmp_path: Path) -> None:
+    owner = HEAD + OWNER.format(also="self.slots.release()", between="").replace("        self.free()  # second\n", "")
+
+    def second(when_done: str, stop: str) -> list[str]:
+        return reported(tmp_path, owner + WATCHED_TASK.format(when_done=when_done, stop=stop))
+
+    told = "self.task.add_done_callback(self.done)"
+    assert second(told, "self.owner.free()") == ["self.owner.free()"]
+    assert second(told, "print()") == []
+    assert second("pass", "self.owner.free()") == []

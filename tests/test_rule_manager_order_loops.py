@@ -112,3 +112,47 @@ def test_a_loop_that_leaves_one_of_them_out(tmp_path: Path, first: str, test: st
     (tmp_path / "m.py").write_text(LEFT_OUT.format(first=first, test=test))
     found = check.check([str(tmp_path)], Settings(), registry.select(("manager-order",))).findings
     assert len(found) == count
+
+
+COUNTED = """
+import torch
+
+
+class Attention:
+    users = 0
+    space = None
+
+    def __init__(self, net):
+        if Attention.space is None:
+            Attention.space = torch.zeros(8, device="cuda")
+        Attention.users += 1
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.out = net(Attention.space)
+
+    def close(self):
+        self.graph.reset()
+        {count}
+        if {test}:
+            Attention.space = None
+
+
+class Backend:
+    def __init__(self, net):
+        self.full = Attention(net)
+        self.local = Attention(net)
+
+    def close(self):
+        self.local.close()
+        self.full.close()
+"""
+
+
+@pytest.mark.parametrize(
+    ("count", "test", "count_of_findings"),
+    [("Attention.users -= 1", "Attention.users == 0", 0), ("pass", "Attention.space is not None", 1)],
+)
+def test_memory_that_goes_with_the_last_user(tmp_path: Path, count: str, test: str, count_of_findings: int) -> None:
+    (tmp_path / "m.py").write_text(COUNTED.format(count=count, test=test))
+    found = check.check([str(tmp_path)], Settings(), registry.select(("manager-order",))).findings
+    assert len(found) == count_of_findings

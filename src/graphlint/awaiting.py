@@ -25,6 +25,7 @@ _THREADS = frozenset(("threading.Thread", "Thread"))
 _TASKS = frozenset((_TASK, "asyncio.Future", "Task"))
 _MAKERS = frozenset(("create_task", "ensure_future"))
 _WAITERS = frozenset(("gather", "shield", "wait", "wait_for"))
+_WHEN_DONE = "add_done_callback"
 _ENDS = {"join": _THREADS, "result": frozenset((_FUTURE, "Future"))}
 
 
@@ -69,7 +70,9 @@ class Awaiting(Ending):
 
     def waited(self, name: str, receiver: Value, args: Sequence[Value], expr: flow.Call) -> None:
         """A call that waits for what was started: `thread.join()`, `future.result()`, `asyncio.gather(*tasks)`."""
-        if name in _WAITERS:
+        if name == _WHEN_DONE and args and receiver.slot is not None and self.emitting:
+            self.all.done.setdefault(receiver.slot, {}).update((bound.function, bound) for bound in args[0].calls)
+        elif name in _WAITERS:
             for given, value in zip(expr.args, args, strict=False):
                 if not isinstance(given, flow.Call):
                     self.ended(value, expr.span)
@@ -85,8 +88,14 @@ class Awaiting(Ending):
 
     def ended(self, value: Value, span: Span) -> None:
         """`await value`: a task that was started before ends."""
-        if any(t.name in _TASKS for t in value.types):
-            self._end(value.calls, span, whole=False)
+        if not any(t.name in _TASKS for t in value.types):
+            return
+        self._end(value.calls, span, whole=False)
+        if value.slot is not None and self.emitting:
+            self.build_those_with(value.slot[0], frozenset((_WHEN_DONE,)))
+            calls = tuple(self.all.done.get(value.slot, {}).values())
+            if calls and value.slot[0] in self.project.mro(self.owner):
+                self.call_functions(calls, (value,), (), span)
 
     def _end(self, calls: Sequence[Bound], span: Span, *, whole: bool) -> None:
         for bound in calls if self.emitting and not self.in_capture else ():

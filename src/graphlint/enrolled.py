@@ -37,20 +37,47 @@ class _Stranger(NamedTuple):
     """What is put there, as a way from the object."""
 
 
-def members_of(analysis: Analysis, class_name: str) -> Mapping[Place, tuple[Place, ...]]:
-    """Tables, as ways from an object of a class or as places of the process, and what of the object stands in them, as ways."""
+def members_of(analysis: Analysis, class_name: str, root: Behavior | None = None) -> Mapping[Place, tuple[Place, ...]]:
+    """Tables, as ways from an object of a class or as places of the process, and what of the object stands in them, as ways.
+
+    Args:
+        analysis: the project.
+        class_name: of the object.
+        root: where the tables are gone over; None for anywhere. Those are left out of which somebody is taken there by name: who
+            has left is in them no more.
+    """
     found: Mapping[str, Mapping[Place, tuple[Place, ...]]] | None = analysis.known.get(("enrolled", ""))
     if found is None:
         found = analysis.known["enrolled", ""] = _all_members(analysis)
     for each in analysis.project.mro(class_name) if found else ():
         if each in found:
-            return found[each]
+            left = _left(analysis, root)
+            return {way: members for way, members in found[each].items() if b.last_name(way) not in left}
     return {}
 
 
+def _left(analysis: Analysis, root: Behavior | None) -> set[str]:
+    """Names of the tables out of which functions, or one and those that it calls, take an object that they know."""
+    behaviors = analysis.behaviors.all() if root is None else _reached(analysis, root)
+    touches = (
+        node for each in behaviors for node in each.nodes if isinstance(node, b.Touches) and "named" in node.tags
+    )
+    return {b.last_name(place) for node in touches for place in node.places}
+
+
+def _reached(analysis: Analysis, root: Behavior) -> Iterator[Behavior]:
+    waiting, seen = [root.key], set[str]()
+    while waiting:
+        key = waiting.pop()
+        behavior = analysis.behaviors.built(key)
+        if key not in seen and behavior is not None:
+            seen.add(key)
+            yield behavior
+            waiting += behavior.callees
+
+
 def _all_members(analysis: Analysis) -> Mapping[str, Mapping[Place, tuple[Place, ...]]]:
-    left = {b.last_name(place) for each in analysis.behaviors.all() for place in _left(each)}
-    tables = frozenset(_tables(analysis)) - left
+    tables = frozenset(_tables(analysis))
     found: dict[str, dict[Place, tuple[Place, ...]]] = {}
     strangers: list[_Stranger] = []
     for key in sorted(_registering(analysis, tables)) if tables else ():
@@ -115,13 +142,6 @@ def _tables(analysis: Analysis) -> Iterator[str]:
                 for _, places in node.bindings:
                     for place in places:
                         yield from (before for before, part in pairwise(place) if part == ELEMENT != before)
-
-
-def _left(behavior: Behavior) -> Iterator[Place]:
-    """The tables out of which a function takes an object that it knows: who has left is in them no more."""
-    for node in behavior.nodes:
-        if isinstance(node, b.Touches) and "named" in node.tags:
-            yield from node.places
 
 
 def _registering(analysis: Analysis, tables: frozenset[str]) -> set[str]:

@@ -686,7 +686,8 @@ class Execution:
             if not isinstance(node, b.Touches) or node.slot is None:
                 return None
             how = "raise" if "raised" in node.tags and node.slot in self.counted else node.how
-            if how == "add" and node.slot in self.lent and all(place[0][0] != "@" for place in event.value_places):
+            made_here = any(_since(place[0]) > self._serial for place in event.value_places)
+            if how == "add" and node.slot in self.lent and not made_here:
                 how = "return"
             return state | {(how, node.tags, event.places, event.value_places)}, Effect.SYNC
 

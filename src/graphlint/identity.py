@@ -200,6 +200,10 @@ def _is_one_item(analysis: Analysis, one: _Item, other: _Item | None, first: Eve
     function = analysis.project.functions[one.frame.function]
     if one.text == other.text == _TAKEN:
         return False  # each round takes out another one
+    if one.kind == "taken" and one.entry[0] and one.entry == other.entry and _puts_back(analysis, one.frame):
+        return not _is_rebound(
+            analysis, one, first, last
+        )  # there is nothing to end any more, and it is done all the same
     if one.frame == other.frame and first.activations != last.activations:  # one method of one object, run twice
         params = {param.name for param in function.facts.params[1 if function.owner is not None else 0 :]}
         return params.isdisjoint(_words(one.text))
@@ -210,6 +214,17 @@ def _is_one_item(analysis: Analysis, one: _Item, other: _Item | None, first: Eve
     return one.kind in ("all", "key") or (
         one.frame.function == other.frame.function and not _is_rebound(analysis, one, first, last)
     )
+
+
+def _puts_back(analysis: Analysis, frame: Frame) -> bool:
+    """Whether a function that takes something out under a key puts a place back into a list, found or not."""
+    built = analysis.behaviors.built(frame.function)
+    items = built.node.items if built is not None and isinstance(built.node, b.Order) else ()
+    return any(
+        isinstance(node, b.Touches) and node.how == "add" and node.slot in analysis.lent
+        and any(place[0].startswith("$") for place in node.value_places)
+        for node in items
+    )  # fmt: skip
 
 
 def yields_between(analysis: Analysis, first: Event, last: Event) -> bool:
@@ -303,9 +318,21 @@ def _is_each(function: FunctionEntry, method: Expr, frame: Frame) -> bool:
     match method:
         case flow.Name(id=name):
             loop = _loop(function, name, frame)
-            return loop is not None and _table(loop) is not None
+            return loop is not None and (_table(loop) is not None or _is_list_under_key(loop))
         case flow.Call(callee=flow.Attr(name=name), args=()) if name in _TAKERS:
             return _is_in_loop(function, frame)
+    return False
+
+
+def _is_list_under_key(iterable: Expr) -> bool:
+    """Whether a loop goes over all that a table of lists has under a key."""
+    match iterable:
+        case flow.Call(callee=flow.Name(id=name), args=(first,)) if name in _WHOLE:
+            return _is_list_under_key(first)
+        case flow.Item(base=flow.Attr() | flow.Name(), key=key):
+            return not (isinstance(key, flow.Op) and key.op == "Slice")
+        case flow.Call(callee=flow.Attr(name="get")):
+            return True
     return False
 
 

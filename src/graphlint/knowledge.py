@@ -116,6 +116,8 @@ class Knowledge(ABC):
         self.registered: dict[Slot, dict[str, str | None]] = {}
         """By attribute or variable that keeps an exit stack: keys of what it does at its end, with the name that each has
         for the object."""
+        self.done: dict[Slot, dict[str, Bound]] = {}
+        """By attribute or variable that keeps a task, the functions that run when it is done."""
         self.finalizers: dict[str, dict[str, str]] = {}
         """By class, the same for what runs when an object of it goes."""
         self.cleanups: dict[str, dict[str, tuple[str, Span]]] = {}

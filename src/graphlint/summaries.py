@@ -417,7 +417,7 @@ class Analysis:
         )
 
     @cached_property
-    def _lent(self) -> frozenset[Slot]:
+    def lent(self) -> frozenset[Slot]:
         """Lists out of which somebody takes what others put in."""
         taken = {
             node.slot
@@ -704,7 +704,7 @@ class Analysis:
             memory=self.memory,
             whole=self.behaviors.built if again else None,
             counted=self._counted if again else frozenset(),
-            lent=self._lent if again else frozenset(),
+            lent=self.lent if again else frozenset(),
             doubled=frozenset(name for _, name in self.behaviors.doubled) if again else frozenset(),
             alike=alike,
             members=members or {},

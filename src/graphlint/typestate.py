@@ -25,7 +25,7 @@ from graphlint.behavior import Behavior
 from graphlint.effects import Effect
 from graphlint.engines import Repetition, has_others, repeated
 from graphlint.enrolled import members_of
-from graphlint.execution import Config, Event, Frame
+from graphlint.execution import Config, Event, Frame, atoms
 from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
 from graphlint.identity import (
     is_left_out,
@@ -261,7 +261,9 @@ def _hazards(
             continue
         if alike and not is_unasked(analysis, root, trace):
             continue
-        if automaton.subject == "memory" and is_of_a_slice(analysis, trace[0], trace[-1]):
+        if automaton.subject == "memory" and (
+            is_of_a_slice(analysis, trace[0], trace[-1]) or _is_for_last_user(analysis, root, trace)
+        ):
             continue
         key = tuple(event.stack for event in trace)
         if automaton.subject == "memory":
@@ -271,13 +273,30 @@ def _hazards(
             yield trace
 
 
+def _is_for_last_user(analysis: Analysis, root: Behavior, trace: Sequence[Event]) -> bool:
+    """Whether memory goes with the last of its users, while the same method of another one of them is still to count down."""
+    first, last = trace[0], trace[-1]
+    others = {frame.function: frame.receiver for frame in last.stack[1:]}
+    if not any(others.get(frame.function, frame.receiver) != frame.receiver for frame in first.stack[1:]):
+        return False
+    counters = {name for _, name in analysis.counters}
+    guards = (site.event.guards for site in analysis.sites(root) if site.event.stack == first.stack)
+    return any(
+        kind.startswith("=") and place[-1] in counters
+        for each in guards
+        for guard in each
+        for kind, place in atoms(guard)
+        if place
+    )
+
+
 def _members(analysis: Analysis, root: Behavior) -> Mapping[Place, tuple[Place, ...]]:
     """Tables of the object of a method, and the attributes of it that stand in them."""
     owner = analysis.project.functions[root.function].owner
     if owner is None or root.receiver is None:
         return {}
     me = f"${root.receiver}"
-    known = members_of(analysis, owner)
+    known = members_of(analysis, owner, root)
     return {
         way if ":" in way[0] else (me, *way): tuple((me, *each) for each in members) for way, members in known.items()
     }
