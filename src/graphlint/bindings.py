@@ -87,7 +87,8 @@ class FieldBindings:
                             callee=flow.Attr(base=flow.Attr(base=flow.Name(id=base), name=name), name="setdefault")
                         )
                     ) if base in (me, self._class):
-                        known.setdefault(name, []).append(Binding(method, value, "item"))  # of a table of lists
+                        item = flow.Group("list", (value,), value.span)  # of a table of lists
+                        known.setdefault(name, []).append(Binding(method, item, "item"))
         return known
 
 

@@ -177,7 +177,8 @@ class Frame(Holding):
             if not declared or is_vague(declared):
                 declared = types.get(param.name, declared)
             calls: tuple[Bound, ...] = ()
-            says_nothing = param.annotation is None or (index == 0 and last_word(param.annotation) in ("Any", "object"))
+            is_wrapper = index == 0 and entry.parent is not None  # of a method, as far as its decorator says
+            says_nothing = param.annotation is None or (is_wrapper and last_word(param.annotation) in ("Any", "object"))
             unknown = not declared or (says_nothing and param.name not in types)
             if unknown and param.kind == "positional" and (says_nothing or called):
                 declared, calls, _ = self.all.parameter(entry, param.name)

@@ -286,7 +286,7 @@ class Knowledge(ABC):
                 value = self.reader(function)(expr)
                 if how == "item":
                     items += value.types
-                    value = Value(calls=value.calls or _tuple_calls(value))
+                    value = Value(calls=value.calls or _tuple_calls(value) or _held_calls(value))
                 else:
                     found += value.types
                 values.append((value, function.facts.params[0].name if function.facts.params else ""))
