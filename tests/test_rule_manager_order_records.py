@@ -86,3 +86,45 @@ def test_records_that_a_table_keeps(record: str, end: str) -> None:
 
 def test_graphs_that_read_something_else() -> None:
     assert reported(NAMED, POPPED, first=RELEASE, second=END, read="n") == []
+
+
+ANEW = """
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass
+class State:
+    rows: torch.Tensor | None = None
+
+
+@dataclass
+class Recorded:
+    graph: torch.cuda.CUDAGraph | None = None
+
+
+class Decoder:
+    def __init__(self, net):
+        self.net = net
+        self.state = State()
+        self.recorded = Recorded()
+
+    def start(self, n):
+        {first}
+        self.state.rows = None
+        self.recorded = Recorded()
+
+    def begin(self, n):
+        self.state = State()
+        self.state.rows = torch.zeros(n, device="cuda")
+        self.recorded.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.recorded.graph):
+            self.net(self.state.rows)
+"""
+
+
+@pytest.mark.parametrize(("first", "count"), [("pass", 1), ("self.state = State()", 0), ("self.begin(n)", 1)])
+def test_what_an_object_made_here_gives_up_was_read_by_nobody(tmp_path: Path, first: str, count: int) -> None:
+    (tmp_path / "m.py").write_text(ANEW.format(first=first))
+    assert len(check.check([str(tmp_path)], Settings(), registry.select(("manager-order",))).findings) == count

@@ -416,3 +416,38 @@ class Host:
 def test_a_table_of_users_in_what_is_given_up(end: str, expected: int) -> None:
     Path("m.py").write_text(LEASES.format(end=end))
     assert len(check.check(["m.py"], Settings(), registry.select(("shared-release",))).findings) == expected
+
+
+GRAPHS = """
+import torch
+
+
+class Engine:
+    recorded: dict[tuple[str, int], torch.cuda.CUDAGraph] = {{}}
+
+    def __init__(self, name: str, net):
+        self.{key}, self.net = name, net
+
+    def resume(self):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.net()
+        self.recorded[self.{key}, 1] = graph
+
+    def suspend(self):
+        for each in {keys}:
+            self.recorded.pop(each).reset()
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "keys", "expected"),
+    [
+        ("name", "list(self.recorded)", 1),
+        ("name", "[each for each in self.recorded if each[0] == self.name]", 0),
+        ("size", "list(self.recorded)", 0),  # nothing says that there are several
+    ],
+)
+def test_a_table_of_graphs_that_have_names_of_their_owners(key: str, keys: str, expected: int) -> None:
+    Path("m.py").write_text(GRAPHS.format(key=key, keys=keys))
+    assert len(check.check(["m.py"], Settings(), registry.select(("shared-release",))).findings) == expected

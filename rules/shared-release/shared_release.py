@@ -164,7 +164,10 @@ def _of_one_name(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]])
             continue
         for site in sites_of(analysis, root):
             slot = site.event.node.slot
-            if site.effect is not Effect.WS_RELEASE or slot is None or slot not in reads_of(analysis, function.owner):
+            is_table = isinstance(site.event.node, b.Touches) and any(p[0].startswith(_SHARED) for p in site.places)
+            graphs = site.effect is Effect.GRAPH_DEATH and is_table
+            memory = site.effect is Effect.WS_RELEASE and slot in reads_of(analysis, function.owner)
+            if slot is None or not (graphs or memory):
                 continue
             if not _is_of_everybody(analysis, root, function.owner, site) or _missing_is_given(
                 analysis, function, site

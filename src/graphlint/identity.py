@@ -12,6 +12,7 @@ from typing import NamedTuple
 from graphlint import behavior as b
 from graphlint import flow
 from graphlint.assignments import argument_for, assigned, given_locally
+from graphlint.effects import Effect
 from graphlint.execution import Event, Frame, visit
 from graphlint.flow import Expr
 from graphlint.project import FunctionEntry
@@ -99,6 +100,23 @@ def _compared(analysis: Analysis, root: b.Behavior, event: Event) -> frozenset[P
                 if any(place[: len(item)] == item for place in read):
                     found.update(place for place in read if place[: len(item)] != item)
     return frozenset(found)
+
+
+def is_of_new_object(analysis: Analysis, root: b.Behavior, event: Event) -> bool:
+    """Whether what an event gives up belongs to an object that the same path has just put there: no graph has read it."""
+    seen: list[Event] = []
+    visit(analysis.effectful.get(root.key, root), analysis.effectful.get, seen.append)
+    is_new = False
+    for each in seen:
+        if each.node is event.node and each.stack == event.stack:
+            break
+        if isinstance(each.node, b.Happens):
+            is_new = is_new and each.node.effect is not Effect.CAPTURE
+        elif isinstance(each.node, b.Touches) and each.node.how == "write" and each.value_places[:1]:
+            is_made = len(each.value_places[0]) == 1 and each.value_places[0][0][0] == "@"
+            holders = (place for place in each.places if len(place) > 1)
+            is_new |= is_made and any(place[: len(p)] == p != place for p in holders for place in event.places)
+    return is_new
 
 
 def is_left_out(analysis: Analysis, event: Event) -> bool:

@@ -30,6 +30,7 @@ from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
 from graphlint.identity import (
     is_left_out,
     is_of_a_slice,
+    is_of_new_object,
     is_one_object,
     unknown_between,
     unknown_within,
@@ -262,7 +263,9 @@ def _hazards(
         if alike and not is_unasked(analysis, root, trace):
             continue
         if automaton.subject == "memory" and (
-            is_of_a_slice(analysis, trace[0], trace[-1]) or _is_for_last_user(analysis, root, trace)
+            is_of_a_slice(analysis, trace[0], trace[-1])
+            or _is_for_last_user(analysis, root, trace)
+            or is_of_new_object(analysis, root, trace[0])
         ):
             continue
         key = tuple(event.stack for event in trace)
