@@ -112,7 +112,7 @@ def is_of_new_object(analysis: Analysis, root: b.Behavior, event: Event) -> bool
             break
         if isinstance(each.node, b.Happens):
             is_new = is_new and each.node.effect is not Effect.CAPTURE
-        elif isinstance(each.node, b.Touches) and each.node.how == "write" and each.value_places[:1]:
+        elif each.node.how == "write" and each.value_places[:1]:
             is_made = len(each.value_places[0]) == 1 and each.value_places[0][0][0] == "@"
             holders = (place for place in each.places if len(place) > 1)
             is_new |= is_made and any(place[: len(p)] == p != place for p in holders for place in event.places)
