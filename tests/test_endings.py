@@ -20,6 +20,7 @@ import torch
 class Shelf:
     def __init__(self, places):
         self.places = list(range(places))
+        self.log = []
 
     def back(self, place):
         self.places.append(place)
@@ -124,6 +125,8 @@ def test_what_atexit_was_told_runs_once_more(tmp_path: Path) -> None:
     assert second("atexit.register(self.close)", close="pass") == ["atexit.register(self.close)"]
     assert second("atexit.register(self.close)", name="__del__") == ["atexit.register(self.close)"]
     assert second("atexit.register(self.close)", end="graph.reset()") == []  # it finds nothing to give back
+    noted = "graph.reset(); self.step.shelf.log.append(self.step)"
+    assert second("atexit.register(self.close)", end=noted) == []  # nobody takes anything out of a log
     assert second("atexit.register(self.close)", name="stop", close="atexit.unregister(self.close); self.close()") == []
     assert second("atexit.register(print)") == []
     assert second("pass") == []

@@ -21,6 +21,7 @@ from graphlint.values import ELEMENT, NOTHING_KNOWN, Place, Value
 _CLEANUPS = "<cleanups>"
 _TEST_ENDS = ("tearDown", "asyncTearDown")
 _CALLS_OFF = frozenset(("unregister",))
+_TAKERS = frozenset(("pop", "popleft"))
 _DEEPEST = 3
 
 
@@ -170,10 +171,16 @@ class Ending(Deferring):
             and (
                 node.how == "count"
                 or node.tags & {"raised", "strict"}
-                or (node.how == "add" and any(place[0].startswith("$") for place in node.value_places))
+                or (node.how == "add" and self._is_put_back(node))
             )
             for node in built.nodes
         ) or any(self._gives_back(each, depth + 1) for each in sorted(_callees(built)))
+
+    def _is_put_back(self, node: b.Touches) -> bool:
+        """Whether something that was there before goes into a table out of which somebody takes, as far as the text says."""
+        is_old = any(place[0].startswith("$") for place in node.value_places)
+        users = self.all.functions_with(node.slot[1]) if is_old and node.slot is not None else ()
+        return any(not _TAKERS.isdisjoint(each.facts.words) for each in users)
 
 
 def _callees(behavior: Behavior) -> set[str]:

@@ -58,11 +58,16 @@ def members_of(analysis: Analysis, class_name: str, root: Behavior | None = None
 
 def _left(analysis: Analysis, root: Behavior | None) -> set[str]:
     """Names of the tables out of which functions, or one and those that it calls, take an object that they know."""
+    key = "left", root.key if root is not None else ""
+    if key in analysis.known:
+        known: set[str] = analysis.known[key]
+        return known
     behaviors = analysis.behaviors.all() if root is None else _reached(analysis, root)
     touches = (
         node for each in behaviors for node in each.nodes if isinstance(node, b.Touches) and "named" in node.tags
     )
-    return {b.last_name(place) for node in touches for place in node.places}
+    found = analysis.known[key] = {b.last_name(place) for node in touches for place in node.places}
+    return found
 
 
 def _reached(analysis: Analysis, root: Behavior) -> Iterator[Behavior]:
