@@ -1,32 +1,27 @@
-"""The project's behaviors as rules need them: irrelevant parts gone, writes turned into effects, effects gathered by function.
-
-What a place *holds* decides what losing it means: `self.graphs = None` is the death of graphs if some method puts captured
-graphs into `self.graphs`, and nothing if it holds numbers. So behaviors keep writes as writes, and this module, which sees
-all of them, says which are effects.
-"""
+"""The project's behaviors as rules need them: irrelevant parts gone, run along their paths, effects gathered by function."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from graphlint import behavior as b
 from graphlint import candidates, facts, flow
-from graphlint.assignments import is_record
 from graphlint.behavior import Behavior, Node, Slot
 from graphlint.effects import Effect
 from graphlint.evaluate import Behaviors
 from graphlint.execution import Config, Event, Execution, ExhaustedError, Monitor, Outcome, visit
 from graphlint.facts import MODULE, Facts
+from graphlint.meanings import MATTERS, Meanings
 from graphlint.project import Project, group, module_names
 from graphlint.project import load as load_project
 from graphlint.slices import Slice, pruned, sliced
 from graphlint.source import Source
 from graphlint.syntax import ParseError
-from graphlint.values import CONTAINERS, ELEMENT, GRAPH, MEMPOOL, TENSOR, Place, Type, flat
-from graphlint.vocabulary import Entry, Vocabulary
+from graphlint.values import ELEMENT, Place, flat
+from graphlint.vocabulary import Vocabulary
 
 FEW_FUNCTIONS = 1_500
 """Up to this many functions, all are built."""
@@ -36,8 +31,6 @@ _MOST_NODES = 6_000
 _MOST_WAYS = 3
 """Most ways from one function to another, with the same arguments, that are told apart."""
 
-_GIVES_UP = frozenset(("drop", "clear", "pop"))
-_MATTERS = frozenset(("graph", "pool", "captured", "tensor", "mempool", "fresh", "memory"))
 _GRAPHS = frozenset(("graph", "pool", "captured", "mempool"))
 _OF_GRAPHS = frozenset(("graph", "pool", "mempool", "owner"))
 _OF_MEMORY = frozenset((Effect.WS_RELEASE, Effect.WS_REPLACE, Effect.WS_ALLOC, Effect.KV_RELEASE))
@@ -54,7 +47,6 @@ _PASSING = frozenset(
     )
 )
 _WAITS = frozenset((Effect.SYNC,))
-_MEMORY = frozenset(("captured", "tensor", "declared", "mempool", "memory"))
 
 
 class Site(NamedTuple):
@@ -65,310 +57,21 @@ class Site(NamedTuple):
     event: Event
 
 
-class _Meaning(NamedTuple):
-    """The effects of a change of what a place holds, over all paths."""
-
-    node: b.Touches
-    given_up: tuple[Effect, ...]
-    """Where the place is not known to be empty."""
-    of_process: bool
-    """Where it is the process's, besides, the memory of what it holds is released."""
-    always: tuple[Effect, ...]
-
-
-class _Content(NamedTuple):
-    """What is said of an attribute or a variable itself."""
-
-    tags: frozenset[str]
-    classes: Sequence[str]
-    """Of the project, of what it can be."""
-    sources: Sequence[Slot]
-    """Slots whose values were put there as they are."""
-    same: frozenset[Slot]
-    """Those of them that are the same container under another name."""
-
-
 @dataclass
-class Analysis:
-    """A project with its behaviors."""
+class Analysis(Meanings):
+    """A project with its behaviors, and what they come to."""
 
-    project: Project
-    vocabulary: Vocabulary
-    behaviors: Behaviors
     exhausted: set[str] = field(default_factory=set)
     """Functions whose paths were too many to follow each of them to the end."""
-    known: dict[tuple[str, str], Any] = field(default_factory=dict)
-    """What the modules above have found out: their own key, and a name."""
     releasers: dict[str, list[tuple[str, frozenset[str]]]] = field(default_factory=dict)
     """By vocabulary entry: classes with a method that releases its store, and the words of that method."""
-    _owns: dict[str, frozenset[str]] = field(default_factory=dict)
-    _holds: dict[Slot, frozenset[str]] = field(default_factory=dict)
-    _attributes: dict[str, Sequence[Slot]] = field(default_factory=dict)
-    _effectful: dict[str, Behavior] = field(default_factory=dict)
     _sites: dict[str, tuple[Site, ...]] = field(default_factory=dict)
-    _meanings: dict[tuple[int, bool], _Meaning] = field(default_factory=dict)
-    """By identity of a change, and whether a constructor makes it."""
     _slices: dict[frozenset[Effect], Slice] = field(default_factory=dict)
 
     def prepare(self) -> None:
         """Find out what most rules ask for, before they are looked at by several processes."""
         for _ in (self.kinds, self.remembered, self.memory):
             pass
-
-    # ------------------------------------------------------------------------------------------------- holdings
-
-    def holds(self, slot: Slot | None) -> frozenset[str]:
-        """What an attribute or variable holds.
-
-        graph, pool, mempool, captured, tensor, `declared` (a tensor, by its annotation alone), `owner` (an object that
-        owns graphs), `memory` (an object that owns device memory).
-        """
-        if slot is None:
-            return frozenset()
-        known = self._holds.get(slot)
-        if known is None:
-            self._settle(slot)
-            known = self._holds[slot]
-        return known
-
-    def _settle(self, slot: Slot) -> None:
-        """Find out what a slot holds, and all slots that this depends on: objects that hold each other agree in the end."""
-        contents: dict[Slot, _Content] = {}
-        waiting = [slot]
-        while waiting:
-            each = waiting.pop()
-            if each not in contents and each not in self._holds:
-                content = contents[each] = self._content(each)
-                waiting += content.sources
-                waiting += [inner for name in content.classes for inner in self.slots_of(name)]
-        held = {each: set(content.tags) for each, content in contents.items()}
-        is_settled = False
-        while not is_settled:
-            is_settled = True
-            owned: dict[str, set[str]] = {}
-            for each, content in contents.items():
-                found = held[each]
-                before = len(found)
-                for source in content.sources:
-                    there = held.get(source) or self._holds.get(source, frozenset())
-                    found |= there if source in content.same else there & {"captured"}
-                for name in content.classes:
-                    inside = owned.get(name)
-                    if inside is None:
-                        slots = self.slots_of(name)
-                        inside = owned[name] = {
-                            tag for inner in slots for tag in held.get(inner) or self._holds.get(inner, frozenset())
-                        } | self._is_graph(name)
-                    is_local = each[0].startswith("local:")  # whose end is told of the object itself
-                    if "graph" in inside and not is_local:
-                        found |= {"graph", "owner"}
-                    if inside & _MEMORY and not is_local:
-                        found.add("memory")
-                    if is_record(self.project.classes[name]):
-                        found |= inside & {"captured", "tensor", "pool"}
-                    elif "captured" in inside and self.is_carrier(name):
-                        found.add("captured")
-                is_settled &= len(found) == before
-        self._holds.update((each, frozenset(found)) for each, found in held.items())
-
-    def is_carrier(self, class_name: str) -> bool:
-        """Whether objects of a class keep what a capture made for as long as they are there: no method gives that up."""
-        if is_record(self.project.classes[class_name]):
-            return True
-        known = self.known.get(("carrier", class_name))
-        if known is None:
-            family = {each for each in self.project.mro(class_name) if each in self.project.classes}
-            methods = (name for each in family for name in self.project.classes[each].methods.values())
-            known = self.known["carrier", class_name] = not any(
-                node.effect is Effect.ERASE and not node.entry
-                if isinstance(node, b.Happens)
-                else isinstance(node, b.Touches)
-                and node.slot is not None
-                and node.slot[0] in family
-                and (node.how in _GIVES_UP or (node.how == "write" and bool(node.tags & {"none", "empty"})))
-                and "captured" in self.behaviors.note(node.slot).tags
-                and not name.endswith(".__init__")
-                for name in methods
-                if (built := self.behaviors.built(name)) is not None
-                for node in built.nodes
-            )
-        return bool(known)
-
-    def _content(self, slot: Slot) -> _Content:
-        """What is said of a slot itself."""
-        owner, name = slot
-        names = {t.name for t in flat(self._types(slot))}
-        notes = self.behaviors.slots.get(slot)  # a class body's are made with its types
-        tags = set(notes.tags) if notes is not None else set()
-        names |= notes.types | notes.objects if notes is not None else set()
-        sources = sorted(notes.sources) if notes is not None else []
-        if name in self._kept_by_word and self.entry_for(slot) is not None:
-            tags.add("captured")
-        for each in names:
-            canonical = self.vocabulary.canonical(each)
-            tags |= {
-                kind for of, kind in ((GRAPH, "graph"), (TENSOR, "declared"), (MEMPOOL, "mempool")) if of == canonical
-            }
-        near = [source for source in sources if source[0] == owner and self.is_container(source)]
-        same = frozenset(near) if near and self.is_container(slot) else frozenset[Slot]()  # under another name
-        return _Content(
-            frozenset(tags), tuple(sorted(each for each in names if each in self.project.classes)), tuple(sources), same
-        )
-
-    def slots_of(self, class_name: str) -> Sequence[Slot]:
-        """The attributes of a class's instances."""
-        known = self._attributes.get(class_name)
-        if known is None:
-            known = self._attributes[class_name] = tuple(
-                (each, name)
-                for each in self.project.mro(class_name)
-                if (entry := self.project.classes.get(each)) is not None
-                for name in sorted({*self.behaviors.field_bindings(each), *entry.attributes})
-            )
-        return known
-
-    def _is_graph(self, class_name: str) -> frozenset[str]:
-        is_graph = any(self.vocabulary.canonical(each) == GRAPH for each in self.project.mro(class_name))
-        return frozenset(("graph",)) if is_graph else frozenset()
-
-    def is_container(self, slot: Slot) -> bool:
-        """Whether an attribute or variable holds a container, and nothing else."""
-        types = self._types(slot) if not slot[0].startswith("keys:") else ()
-        return bool(types) and all(t.name in CONTAINERS for t in types)
-
-    def _types(self, slot: Slot) -> tuple[Type, ...]:
-        """Types of what an attribute or a variable can hold."""
-        owner, name = slot
-        if owner.startswith("mod:"):
-            return self.behaviors.variable_types(f"{owner[4:]}.{name}")
-        if owner.startswith("keys:"):
-            return self.behaviors.known_types(slot)
-        return self.behaviors.field_types(owner, name) if owner in self.project.classes else ()
-
-    def owns(self, class_name: str) -> frozenset[str]:
-        """What the attributes of a class's instances hold, the classes of these attributes included."""
-        known = self._owns.get(class_name)
-        if known is None:
-            held = (self.holds(slot) for slot in self.slots_of(class_name))
-            known = self._owns[class_name] = self._is_graph(class_name).union(*held)
-        return known
-
-    def is_declared(self, slot: Slot) -> bool:
-        """Whether a slot is known to hold a tensor by its type alone."""
-        return "declared" in self.holds(slot)
-
-    def is_cache(self, slot: Slot | None) -> bool:
-        """Whether an attribute or variable holds the requests' cache: device memory, under a name that says so."""
-        held = self.holds(slot)
-        if slot is None or not held & _MEMORY or held & {"graph", "pool"}:
-            return False
-        return self.vocabulary.names.is_cache(slot[1], owned="memory" in held)
-
-    # -------------------------------------------------------------------------------------------------- effects
-
-    def effects(self, event: Event, config: Config | None = None) -> tuple[Effect, ...]:
-        """Effects of an event: a vocabulary's, or what the write of a place means for what the place held.
-
-        Where the path is known to have emptied the place before, there is nothing to give up.
-        """
-        node = event.node
-        if isinstance(node, b.Happens):
-            return (node.effect,)
-        key = id(node), event.in_constructor
-        meaning = self._meanings.get(key)
-        if meaning is None:
-            meaning = self._meanings[key] = self._meaning(node, in_constructor=event.in_constructor)
-        if not (meaning.given_up or meaning.of_process):
-            return meaning.always
-        if config is not None and self._is_gone(node, event.places, config):
-            return meaning.always
-        if meaning.of_process and _is_shared(event.places):
-            return (Effect.WS_RELEASE, *meaning.given_up, *meaning.always)
-        return (*meaning.given_up, *meaning.always)
-
-    def _meaning(self, node: b.Touches, *, in_constructor: bool) -> _Meaning:
-        held = self.holds(node.slot)
-        replaced = node.how == "write" and bool(node.tags & {"none", "empty", "minted", "tensor", "new"})
-        replaced = replaced and "moved" not in node.tags
-        given_up: list[Effect] = []
-        of_process = False
-        if not in_constructor and (node.how in _GIVES_UP or replaced):
-            listed = node.slot is not None and self.behaviors.listed(*node.slot)  # other attributes hold them, too
-            if "graph" in held and "pool" not in node.tags and not listed:
-                given_up.append(Effect.GRAPH_DEATH)
-            if held & {"captured", "tensor"} or ("declared" in held and self._is_read_by_graphs(node.slot)):
-                given_up.append(Effect.WS_REPLACE if "tensor" in node.tags else Effect.WS_RELEASE)
-            else:
-                of_process = "memory" in held and "graph" not in held and "tensor" not in node.tags
-            if "pool" in held and (node.how != "clear" or "graph" not in held):
-                given_up.append(Effect.POOL_RETIRE)
-            if "tensor" not in node.tags and self.is_cache(node.slot):
-                given_up.append(Effect.KV_RELEASE)
-        always: list[Effect] = []
-        if node.how == "count" and not in_constructor and node.slot in self.counters:
-            always.append(Effect.POOL_RETIRE)
-        if node.how in ("write", "add"):
-            if "tensor" in node.tags and node.slot is not None:
-                always.append(Effect.WS_ALLOC)
-            if "pool" in node.tags and node.slot is not None:
-                always.append(Effect.POOL_STORE)
-        return _Meaning(node, tuple(given_up), of_process, tuple(always))
-
-    def _is_read_by_graphs(self, slot: Slot | None) -> bool:
-        """Whether captured code reads a container of tensors, so that it holds device memory whatever fills it."""
-        return slot is not None and slot in self._read_in_captures and self.is_container(slot)
-
-    @cached_property
-    def _read_in_captures(self) -> frozenset[Slot]:
-        return frozenset[Slot]().union(*self.captured_reads.values())
-
-    def _is_gone(self, node: b.Touches, places: tuple[Place, ...], config: Config) -> bool:
-        """Whether a path knows that a place has nothing left to give up."""
-        if len(places) != 1:
-            return False
-        held = self.holds(node.slot)
-        return (
-            ("owner" in held and self._is_emptied(places[0], config))
-            or config.fact(("none", places[0])) is True
-            or (
-                node.how in ("clear", "pop", "write")
-                and config.fact(("true", places[0])) is False
-                and "pool" not in held
-            )
-        )
-
-    def _is_emptied(self, owner: Place, config: Config) -> bool:
-        """Whether a path knows that an object has lost the graphs of one of its stores, and of no store that it has any."""
-        size = len(owner)
-        known = {
-            value
-            for (kind, place), value in config.facts
-            if kind == "true"
-            and len(place) > size
-            and place[:size] == owner
-            and b.last_name(place) in self._graph_names
-        }
-        return known == {False}
-
-    @cached_property
-    def _graph_names(self) -> frozenset[str]:
-        """Names of attributes and variables that hold graphs."""
-        return frozenset(name for owner, name in list(self.behaviors.slots) if "graph" in self.holds((owner, name)))
-
-    def relevant(self, node: b.Touches) -> bool:
-        """Whether a touch can be an effect, or decides a test."""
-        if node.slot in self.counters and node.how == "count":
-            return True
-        if "graph" in node.tags or node.fresh:
-            return True  # where a captured graph goes, or device memory
-        if self._is_of_interest(node.slot):
-            return True
-        return any(part in self.tested for place in node.places for part in place[-1:])
-
-    @cached_property
-    def tested(self) -> frozenset[str]:
-        """Last names of all places that some test asks about, and of containers that loops run over."""
-        return frozenset(name for each in self.behaviors.all() for name in each.tested)
 
     @cached_property
     def remembered(self) -> frozenset[str]:
@@ -377,7 +80,7 @@ class Analysis:
             slot[1]
             for each in self.behaviors.all()
             for node in each.nodes
-            if isinstance(node, b.Touches) and (slot := node.slot) is not None and self.holds(slot) & _MATTERS
+            if isinstance(node, b.Touches) and (slot := node.slot) is not None and self.holds(slot) & MATTERS
         }
         return self.tested | held
 
@@ -385,26 +88,6 @@ class Analysis:
     def memory(self) -> frozenset[str]:
         """Names of attributes and variables that device memory is put into."""
         return frozenset(slot[1] for slot, notes in self.behaviors.slots.items() if "fresh" in notes.tags)
-
-    @cached_property
-    def counters(self) -> frozenset[Slot]:
-        """Counts of users whose end releases something: decremented and tested in a function that gives something up."""
-        found: set[Slot] = set()
-        for each in self.behaviors.all():
-            nodes = list(each.nodes)
-            counted = [n for n in nodes if isinstance(n, b.Touches) and n.how == "count" and n.slot is not None]
-            if not counted:
-                continue
-            tested = {name for n in nodes if isinstance(n, b.Either) for name in b.last_names(n.test)}
-            gives = any(
-                isinstance(n, b.Touches)
-                and (n.how in _GIVES_UP or n.tags & {"none", "empty", "minted"})
-                and self.holds(n.slot) & _MATTERS
-                for n in nodes
-            )
-            if gives:
-                found |= {n.slot for n in counted if n.slot is not None and n.slot[1] in tested}
-        return frozenset(found)
 
     @cached_property
     def _counted(self) -> frozenset[Slot]:
@@ -440,7 +123,7 @@ class Analysis:
             each.alike = self._alike(each) if self.behaviors.alike else {}
         found: set[str] = set()
         for key, each in everything.items():
-            if each.acts or any(map(self._is_of_interest, each.touched)):
+            if each.acts or any(map(self.is_of_interest, each.touched)):
                 found.add(key)
         return self._with_callers(found)
 
@@ -480,16 +163,6 @@ class Analysis:
     def _is_of_graphs(self, slot: Slot | None) -> bool:
         """Whether a slot holds graphs, or what belongs to some."""
         return bool(self.holds(slot) & _GRAPHS) or slot in self.counters or self.is_cache(slot)
-
-    def _is_of_interest(self, slot: Slot | None) -> bool:
-        """Whether it can be an effect to change what a slot holds."""
-        held = self.holds(slot)
-        return (
-            bool(held & _MATTERS)
-            or slot in self.counters
-            or self.is_cache(slot)
-            or ("declared" in held and self._is_read_by_graphs(slot))
-        )
 
     @cached_property
     def effectful(self) -> Mapping[str, Behavior]:
@@ -635,7 +308,7 @@ class Analysis:
         """The behaviors that lead to some effects, and what decides whether they do."""
         known = self._slices.get(effects)
         if known is None:
-            held = _OF_GRAPHS if effects.isdisjoint(_OF_MEMORY) else _OF_GRAPHS | _MATTERS
+            held = _OF_GRAPHS if effects.isdisjoint(_OF_MEMORY) else _OF_GRAPHS | MATTERS
 
             def matters(node: b.Happens | b.Touches) -> bool:
                 return not effects.isdisjoint(self.effects(Event(node, node.places, (), ())))
@@ -843,38 +516,6 @@ class Analysis:
         return frozenset(key.partition("|")[0] for key in self.captured)
 
     @cached_property
-    def captured_reads(self) -> Mapping[str, frozenset[Slot]]:
-        """What captured code reads, by the classes and modules that capture it or keep its graphs."""
-        everything = {each.key: each for each in self.behaviors.all()}
-        found: dict[str, set[Slot]] = {}
-        for each in everything.values():
-            if not each.reads_in_capture and not each.calls_in_capture and not each.params_in_capture:
-                continue
-            read = set(each.reads_in_capture)
-            for name in each.params_in_capture:
-                read |= self.behaviors.slots_given.get((each.function, name), set())
-            seen: set[str] = set()
-            waiting = list(each.calls_in_capture)
-            while waiting:
-                key = waiting.pop()
-                if key in seen or key not in everything:
-                    continue
-                seen.add(key)
-                read |= everything[key].reads
-                waiting += b.called_inside(everything[key].node)
-            function = self.project.functions[each.function]
-            owners = {function.owner or f"mod:{function.module.name}"}
-            for node in each.nodes:
-                is_graph = (isinstance(node, b.Touches) and "graph" in node.tags) or (
-                    isinstance(node, b.Happens) and node.effect is Effect.CAPTURE
-                )
-                if is_graph and node.slot is not None:  # type: ignore[union-attr]
-                    owners.add(node.slot[0])  # type: ignore[union-attr]
-            for owner in owners:
-                found.setdefault(owner, set()).update(read)
-        return {owner: frozenset(slots) for owner, slots in found.items()}
-
-    @cached_property
     def captured_slots(self) -> frozenset[Slot]:
         """Places that keep memory allocated while a stream is being captured."""
         return frozenset(slot for slots in self._kept_in_capture.values() for slot in slots)
@@ -946,28 +587,6 @@ class Analysis:
                         return root.function
         return None
 
-    @cached_property
-    def _kept_by_word(self) -> frozenset[str]:
-        """Names of attributes and variables of which a vocabulary says that they keep memory from a capture."""
-        return frozenset(
-            entry.store.rpartition(".")[2]
-            for entries in self.vocabulary.calls.values()
-            for entry in entries
-            if entry.while_capturing and entry.store is not None
-        )
-
-    def entry_for(self, slot: Slot | None) -> Entry | None:
-        """The vocabulary's word that a slot keeps memory allocated while capturing."""
-        if slot is None:
-            return None
-        for entries in self.vocabulary.calls.values():
-            for entry in entries:
-                if entry.while_capturing and entry.store is not None and entry.store.rpartition(".")[2] == slot[1]:
-                    owner = entry.store.rpartition(".")[0]
-                    if slot[0] in (owner, f"mod:{owner}"):
-                        return entry
-        return None
-
 
 def binds(body: flow.Flow) -> Iterator[flow.Bind]:
     """Every assignment in a flow."""
@@ -982,11 +601,6 @@ def _is_put(param: str, places: Iterable[Place]) -> bool:
     return any(
         place[0] == f"${param}" and all(part == ELEMENT or part.isdigit() for part in place[1:]) for place in places
     )
-
-
-def _is_shared(places: Sequence[Place]) -> bool:
-    """Whether these are attributes of classes and variables of modules."""
-    return bool(places) and all(place[0].startswith(("class:", "mod:")) for place in places)
 
 
 def analyse(project: Project, vocabulary: Vocabulary) -> Analysis:
@@ -1020,7 +634,7 @@ def analyse(project: Project, vocabulary: Vocabulary) -> Analysis:
         analysis = Analysis(project, vocabulary, behaviors)
         leading = [each for each in map(behaviors.built, sorted(analysis.leading(first.keeping))) if each is not None]
         new = {each.function for each in leading} - asked
-        held = {slot for slot in list(behaviors.slots) if slot not in followed and analysis.holds(slot) & _MATTERS}
+        held = {slot for slot in list(behaviors.slots) if slot not in followed and analysis.holds(slot) & MATTERS}
         waiting = {caller for name in sorted(new) for caller in callers.of(name)}
         waiting |= {name for slot in sorted(held) for name in mates.mentioning(slot)}
         for each in leading:
