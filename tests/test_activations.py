@@ -5,7 +5,7 @@ from __future__ import annotations
 from graphlint import behavior as b
 from graphlint import vocabulary
 from graphlint.effects import Effect
-from graphlint.execution import Config, Event, Frame
+from graphlint.paths import Config, Event, Frame
 from graphlint.source import Source, Span
 from graphlint.summaries import load
 from graphlint.typestate import common_depth

@@ -17,14 +17,15 @@ RULES = ROOT / "rules"
 
 LAYERS = """
     source words mentions namesake sharing interrupts stand_ins targets | syntax edits flow effects values | comments
-    findings declarations behavior learned | facts automaton vocabulary | rule operators | project | rebasing | sieve
-    execution dependence assignments | records bindings conditions dispatch handed | knowledge emptying last_given | holding
-    | frame | lookups hooks | deferred | endings | awaiting | calls | expressions | evaluate slices | candidates holdings
-    origins | answers meanings | summaries | obtained | provenance | enrolled | engines fleeting identity inside keeping
-    ownership portions readers teardowns stores combinations platforms | renewals | absence arenas cohabitants descents
-    elsewhere entering gates growth likeness registries releases retention submodules variables warming | branches reaching
-    workspaces | typestate requests | namings pools | registry suppress | cpp codemod | config native | files | report rows
-    writing silencing | check | explain fixing listing owners | regressions | validation | cli codemod_command | __main__
+    findings declarations behavior learned | facts automaton vocabulary | rule operators | project | paths | activation
+    rebasing | sieve execution visiting dependence assignments | records bindings conditions dispatch handed | knowledge
+    emptying last_given | holding | frame | lookups hooks | deferred | endings | awaiting | calls | expressions | evaluate
+    slices | candidates holdings origins | answers meanings | summaries | obtained | provenance | enrolled | engines
+    fleeting identity inside keeping ownership portions readers teardowns stores combinations platforms | renewals | absence
+    arenas cohabitants descents elsewhere entering gates growth likeness registries releases retention submodules variables
+    warming | branches reaching workspaces | typestate requests | namings pools | registry suppress | cpp codemod | config
+    native | files | report rows writing silencing | check | explain fixing listing owners | regressions | validation | cli
+    codemod_command | __main__
 """
 RANK = {name: rank for rank, layer in enumerate(LAYERS.split("|")) for name in layer.split()}
 

@@ -19,10 +19,10 @@ from graphlint import behavior as b
 from graphlint import codemod, flow
 from graphlint.edits import Applicability, Edit, Fix
 from graphlint.effects import Effect
-from graphlint.execution import Event
 from graphlint.facts import MODULE
 from graphlint.findings import MAX_STEPS, Finding, Precision, Severity, Step, Suspect
 from graphlint.keeping import Runs, Store, all_runs, is_miss, own_test, read_by, related, stores
+from graphlint.paths import Event
 from graphlint.source import Span
 from graphlint.summaries import Analysis
 from graphlint.typestate import place_text, step

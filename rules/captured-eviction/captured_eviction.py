@@ -19,10 +19,10 @@ from graphlint import codemod, flow
 from graphlint.behavior import Behavior
 from graphlint.edits import Applicability, Fix
 from graphlint.effects import Effect
-from graphlint.execution import Event, visit
 from graphlint.facts import MODULE
 from graphlint.findings import Finding, Precision, Severity, Step, Suspect
 from graphlint.keeping import Runs, Store, puts, read_by, related, stores
+from graphlint.paths import Event
 from graphlint.project import BOUNDED, FunctionEntry
 from graphlint.source import Span
 from graphlint.summaries import Analysis, Site
@@ -38,6 +38,7 @@ from graphlint.values import (
     flat,
     implies_capture,
 )
+from graphlint.visiting import visit
 
 _TEST = "torch.cuda.is_current_stream_capturing"
 _FEW = ("device", "device_index", "dtype", "stream")

@@ -37,13 +37,14 @@ from graphlint.descents import NotPartedError, descent, described
 from graphlint.edits import Applicability, Fix
 from graphlint.effects import Effect
 from graphlint.engines import Repetition, has_sibling, joining, releasing_frame, repeated
-from graphlint.execution import Event, Frame, atoms, visit
 from graphlint.findings import Precision, Severity, Step, Suspect
+from graphlint.paths import Event, Frame, atoms
 from graphlint.project import FunctionEntry
 from graphlint.readers import cannot_read, keeps_items, owners, reads_within, shares
 from graphlint.summaries import Analysis, Site
 from graphlint.typestate import place_text, step
 from graphlint.values import ELEMENT, Place, Test
+from graphlint.visiting import visit
 
 if TYPE_CHECKING:
     from graphlint.codemod import Module, Modules

@@ -18,11 +18,12 @@ from graphlint import codemod, flow
 from graphlint.behavior import Behavior
 from graphlint.edits import Applicability, Fix
 from graphlint.effects import Effect
-from graphlint.execution import Event, Refusal, visit
 from graphlint.findings import MAX_STEPS, Finding, Precision, Step, Suspect
+from graphlint.paths import Event, Refusal
 from graphlint.source import Span
 from graphlint.summaries import Analysis
 from graphlint.values import Test, implies_capture
+from graphlint.visiting import visit
 
 _ERROR = "CaptureRefusedError"
 _ERROR_TEXT = "Something was asked for while capturing that has to be made before."

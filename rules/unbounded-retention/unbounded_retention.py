@@ -14,10 +14,10 @@ from graphlint import behavior as b
 from graphlint import codemod
 from graphlint.edits import Fix
 from graphlint.effects import Effect
-from graphlint.execution import Event
 from graphlint.findings import Finding, Step, Suspect
 from graphlint.growth import growths
 from graphlint.keeping import Runs, stores
+from graphlint.paths import Event
 from graphlint.retention import Retention, is_looked_at, retentions
 from graphlint.source import Span
 from graphlint.summaries import Analysis

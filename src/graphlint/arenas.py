@@ -14,10 +14,11 @@ from graphlint import flow
 from graphlint.assignments import assigned
 from graphlint.behavior import Behavior, Slot
 from graphlint.effects import Effect
-from graphlint.execution import Event, visit
 from graphlint.facts import MODULE
+from graphlint.paths import Event
 from graphlint.readers import reads
 from graphlint.summaries import Analysis, Site
+from graphlint.visiting import visit
 
 _STEPS = 4_000
 _WAYS = 3

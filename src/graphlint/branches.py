@@ -12,9 +12,9 @@ from graphlint import behavior as b
 from graphlint import flow
 from graphlint.absence import can_lack
 from graphlint.conditions import THERE, Asked, Condition, conditions, names_in
-from graphlint.execution import Branch
 from graphlint.last_given import Given, excludes, last_given
 from graphlint.ownership import Holding
+from graphlint.paths import Branch
 from graphlint.platforms import alternatives, platform_words
 from graphlint.project import FunctionEntry
 from graphlint.source import Span

@@ -15,9 +15,9 @@ from graphlint.assignments import given_locally
 from graphlint.behavior import Behavior, Slot
 from graphlint.conditions import asked_around
 from graphlint.effects import Effect
-from graphlint.execution import Event, Frame
 from graphlint.facts import MODULE
 from graphlint.flow import Expr
+from graphlint.paths import Event, Frame
 from graphlint.project import FunctionEntry
 from graphlint.readers import keeps_items, reads, reads_within, shares
 from graphlint.rebasing import sources

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from graphlint import behavior as b
 from graphlint import flow
 from graphlint.effects import Effect
-from graphlint.execution import Event, visit
+from graphlint.paths import Event
 from graphlint.project import FunctionEntry
 from graphlint.source import Span
 from graphlint.summaries import Analysis, Site
 from graphlint.values import ELEMENT, Place
+from graphlint.visiting import visit
 
 _IDLE = frozenset(("count",))
 

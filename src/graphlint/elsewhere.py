@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from graphlint import behavior as b
 from graphlint import flow
 from graphlint.effects import Effect
-from graphlint.execution import Event
 from graphlint.frame import last_word
+from graphlint.paths import Event
 from graphlint.summaries import Analysis
 from graphlint.teardowns import is_teardown
 from graphlint.values import ELEMENT, Place

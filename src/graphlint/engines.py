@@ -13,7 +13,7 @@ from graphlint import behavior as b
 from graphlint import flow
 from graphlint.behavior import Behavior
 from graphlint.effects import Effect
-from graphlint.execution import Event, Frame
+from graphlint.paths import Event, Frame
 from graphlint.source import Span
 from graphlint.summaries import Analysis, binds
 from graphlint.values import ELEMENT, Place

@@ -12,10 +12,11 @@ from typing import NamedTuple
 from graphlint import behavior as b
 from graphlint.behavior import Behavior
 from graphlint.effects import Effect
-from graphlint.execution import Event, visit
+from graphlint.paths import Event
 from graphlint.project import FunctionEntry
 from graphlint.summaries import Analysis
 from graphlint.values import ELEMENT, Place, Type
+from graphlint.visiting import visit
 
 _DEEPEST = 3
 """Most calls between a constructor and what puts its argument into the table."""

@@ -1,130 +1,64 @@
 """Runs a behavior along all of its paths: which effects happen in which order, and what tests must have said for it.
 
-A *configuration* is a monitor's state, the facts that the path has learned, and the events that brought it there. Facts are
-about places: that one is None, that one is true (a container: not empty). A write sets them, a test asks them, so the second
-call of a release that begins with `if self.closed: return` does nothing here either. Two configurations with equal state and
-facts are one; the one with the shorter path is kept. Calls are run in place with the caller's places put in; a function does
-not run inside itself.
+What a test has said is known to the rest of its path (`paths`), so the second call of a release that begins with
+`if self.closed: return` does nothing here either. Calls are run in place with the caller's places put in (`activation`); a
+function does not run inside itself.
 
 Exceptions: a `raise` leaves; inside `try`, any point of the body may enter a handler or the `finally`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
 from operator import is_
-from typing import Any, NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from graphlint import behavior as b
+from graphlint.activation import ANSWERS, RESULT, Activation, constructs, since
 from graphlint.behavior import Behavior, Node
 from graphlint.effects import Effect
 from graphlint.learned import Atom, Fact, Learned
+from graphlint.paths import (
+    CAPTURED,
+    DEVICE,
+    MAX_CONFIGURATIONS,
+    MAX_DEPTH,
+    MAX_STEPS,
+    NO_FACTS,
+    Config,
+    Event,
+    Frame,
+    Monitor,
+    Outcome,
+    State,
+    as_before,
+    as_element,
+    distinct,
+    joined,
+    knowing,
+    last_part,
+    merge,
+    said_of,
+    varies,
+    with_fact,
+    without_fact,
+    without_single,
+)
 from graphlint.rebasing import sources
-from graphlint.source import Span
-from graphlint.values import ELEMENT, WIDEST, Place, Test, negated
+from graphlint.values import ELEMENT, Place, Test
 
-MAX_DEPTH = 14
-"""Most calls in each other."""
-MAX_STEPS = 12_000
-"""Most nodes visited in one run, counted for each configuration; a run that needs more is cut and says so."""
 _MOST_TRIED = 1_500
 """Most of these in a run that only asks what a call would do."""
-MAX_CONFIGURATIONS = 24
-"""Most configurations kept at one point."""
 
-
-class Frame(NamedTuple):
-    """One call on the way to an event: the function, and the span in it where the way goes on."""
-
-    function: str
-    span: Span
-    receiver: tuple[Place, ...] = ()
-    """Of a method, the object that it runs on."""
-
-
-class Branch(NamedTuple):
-    """A branch that was taken, or left untaken, on the way to an event."""
-
-    frame: Frame
-    """The function, and its `if`."""
-    taken: bool
-    """Whether its test was true."""
-
-
-class Event(NamedTuple):
-    """A node that happened, with the places of the function that the run started in."""
-
-    node: b.Happens | b.Touches
-    places: tuple[Place, ...]
-    pool: tuple[Place, ...]
-    stack: tuple[Frame, ...]
-    value_places: tuple[Place, ...] = ()
-    in_constructor: bool = False
-    effect: Effect | None = None
-    """The effect by which it moved the monitor."""
-    guards: tuple[Test, ...] = ()
-    """From `visit`: the tests that let it happen: branches around it, and branches before it that leave."""
-    branches: tuple[Branch, ...] = ()
-    """From `visit`: where the branches among these tests stand."""
-    loops: tuple[Frame, ...] = ()
-    """From `visit`: the loops around it, outermost first."""
-    activations: tuple[int, ...] = (0,)
-    """For each frame of the stack, which activation of its function it is: two rounds of a loop make two."""
-
-
-class Refusal(NamedTuple):
-    """A `raise` that a behavior can come to, as `visit` shows it."""
-
-    node: b.Leaves
-    guards: tuple[Test, ...]
-    stack: tuple[Frame, ...]
-    caught: tuple[b.Handler, ...]
-    """The handlers around it, outermost first."""
-
-
-State: TypeAlias = Any
-"""Whatever a monitor keeps; it can be hashed."""
-
-
-class Config(NamedTuple):
-    """Where one path stands."""
-
-    state: State
-    facts: Learned
-    trace: tuple[Event, ...] = ()
-
-    def fact(self, atom: Atom) -> bool | None:
-        """The answer to a question about a place; None where this path has not learned it."""
-        return self.facts.get(atom)
-
-
-Monitor: TypeAlias = Callable[[State, Event, Config], "tuple[State, Effect] | None"]
-"""Next state for an event, and the effect that led there; None: nothing changes, and the event is not recorded."""
 
 Touched: TypeAlias = tuple[str, frozenset[str], tuple[Place, ...], tuple[Place, ...]]
 """What is remembered of a touch: how, the tags, the places, and the places that went into the value."""
 
-Outcome: TypeAlias = dict[str, list[Config]]
-"""Configurations by how control left: next, return, raise, break, continue."""
 
-CAPTURED: Atom = ("capturing", ())
-DEVICE: Atom = ("device", ())
-_NONE: frozenset[Fact] = frozenset()
 _LEAVES = ("return", "break", "continue")
-_ANSWERS = {
-    "!none": {"none": True, "true": False},
-    "!true": {"none": False, "true": True},
-    "!false": {"none": False, "true": False},
-}
-"""What questions about the constants that stand for arguments have for answers."""
-_CONSTANT = frozenset(("device", "dtype", "type", "index"))
-"""Attributes of tensors that are the same for all that a model works on."""
 LEFT: Place = ("<left>",)
 """Stands for how control left the block of a context manager that has not ended yet."""
-RESULT: Place = ("<result>",)
-"""Stands for what a returning function returned."""
 
 
 class ExhaustedError(Exception):
@@ -135,130 +69,19 @@ class _HeardError(Exception):
     """A call that is only tried does something that the monitor hears."""
 
 
-@cache
-def _since(root: str) -> int:
-    """The serial of the activation that a place's root belongs to; 0 for those of the run's root."""
-    serial = root.rpartition("#")[2] if "#" in root else ""
-    return int(serial) if serial.isdigit() else 0
-
-
-@dataclass
-class _Scope:
-    """One activation: how its places read in the run's root."""
-
-    behavior: Behavior
-    bindings: Mapping[str, tuple[Place, ...]]
-    stack: tuple[Frame, ...]
-    serial: int
-    body: tuple[Node, _Scope] | None = None
-    """The with-block to run where this context manager yields."""
-    is_root: bool = False
-    activations: tuple[int, ...] = (0,)
-    """Serials of the activations that led here, and its own."""
-    aliases: dict[tuple[str, str], tuple[Place, ...]] = field(default_factory=dict)
-    """(root, attribute) -> what it is, for the objects made so far in the run; one table for all of its scopes."""
-    ways: dict[Place, Place] = field(default_factory=dict)
-    """Longer places of objects -> the places that are the same ones; one table for all scopes of a run."""
-    alike: bool = False
-    """Attributes that may be one object are one."""
-
-    def __post_init__(self) -> None:
-        for (root, attribute), places in self.behavior.aliases.items():
-            made = self._own((root,))
-            self.aliases[made[0][0], attribute] = tuple(each for place in places for each in self._own(place))
-        for way, target in (*self.behavior.paths.items(), *(self.behavior.alike.items() if self.alike else ())):
-            for object_ in self._own(way[:1]):
-                path = (*object_, *way[1:])
-                self.ways[path] = (*object_, *target[1:])
-
-    def frame(self, span: Span) -> Frame:
-        """This activation as a step on the way to what happens in a span of it."""
-        return Frame(self.behavior.function, span, self.receiver)
-
-    @cached_property
-    def receiver(self) -> tuple[Place, ...]:
-        """The object that it is a method of; it stays the same one."""
-        name = self.behavior.receiver
-        return self.rebase(((f"${name}",),)) if name is not None else ()
-
-    def rebase(self, places: Iterable[Place]) -> tuple[Place, ...]:
-        """The same places as the run's root writes them."""
-        result: dict[Place, None] = {}
-        for place in places:
-            for each in self._own(place):
-                for final in self._aliased(each, 0):
-                    result[final] = None
-        return tuple(result)[:WIDEST]
-
-    def rebase_read(self, read: Iterable[Place]) -> tuple[Place, ...]:
-        """The same for all that went into one value: none of it is an alternative that could be left out."""
-        return tuple(dict.fromkeys(each for place in read for each in self.rebase((place,))))
-
-    def _own(self, place: Place) -> tuple[Place, ...]:
-        root = place[0]
-        if self.is_root:
-            return (place,)
-        if root.startswith("$"):
-            bound = self.bindings.get(root[1:])
-            if bound is None:
-                return ((f"{root}#{self.serial}", *place[1:]),)
-            return tuple((*each, *place[1:]) for each in bound)
-        if root.startswith(("@", "%")):
-            return ((f"{root}#{self.serial}", *place[1:]),)
-        return (place,)
-
-    def _aliased(self, place: Place, depth: int) -> Iterable[Place]:
-        if depth >= 6:
-            return (place,)
-        alias = self.aliases.get((place[0], place[1])) if len(place) > 1 else None
-        if alias:
-            return [final for each in alias for final in self._aliased((*each, *place[2:]), depth + 1)]
-        whole = self.aliases.get((place[0], ""))
-        if whole:
-            return [final for each in whole for final in self._aliased((*each, *place[1:]), depth + 1)]
-        for size in range(2, len(place) + 1) if self.ways else ():
-            if (same := self.ways.get(place[:size])) is not None:
-                return self._aliased((*same, *place[size:]), depth + 1)
-        return (place,)
-
-    def left(self, configs: Iterable[Config]) -> list[Config]:
-        """The configurations once this activation has ended: what was known of its local objects says nothing any more."""
-        kept = {place[0] for places in self.aliases.values() for place in places}
-        mine = f"{self.behavior.function}@"  # what its calls returned, too, is known by the function's name
-        known: dict[str, bool] = {}
-
-        def lasts(root: str) -> bool:
-            value = known.get(root)
-            if value is None:
-                value = root != RESULT[0] and (root in kept or _since(root) < self.serial) and not root.startswith(mine)
-                known[root] = value
-            return value
-
-        return [_knowing(config, config.facts.under(lasts)) for config in configs]
-
-    def returns(self, call: b.Calls, caller: _Scope) -> None:
-        """What this activation makes and returns, or hands to the block that it manages, is what the call gives its caller."""
-        given = self.behavior.yields if self.behavior.yields.places else self.behavior.returns
-        made = [each for each in given.places if each[0].startswith("@")]
-        result = caller._own((f"@{call.span.start}",))[0][0]
-        places = tuple(own for place in made for own in self._own((place[0],)) if own[0] != result)
-        if places:
-            self.aliases[result, ""] = tuple(dict.fromkeys(places))
-
-
 @dataclass
 class _Points:
     """Where a `try` may be left by an error: the paths at any point of its body."""
 
-    scope: _Scope
+    scope: Activation
     configs: list[Config]
 
-    def add(self, configs: Iterable[Config], scope: _Scope) -> None:
+    def add(self, configs: Iterable[Config], scope: Activation) -> None:
         """Paths at one more point, in an activation inside of the body."""
         failed = ("failed", (scope.behavior.function,))
-        self.configs += [_learn(c, failed, True) if self._is_in_release(c, scope) else c for c in configs]
+        self.configs += [with_fact(c, failed, True) if self._is_in_release(c, scope) else c for c in configs]
 
-    def _is_in_release(self, config: Config, scope: _Scope) -> bool:
+    def _is_in_release(self, config: Config, scope: Activation) -> bool:
         """Whether a path has ended graphs in a call that goes on: where it fails there, the call may be made again."""
         last = config.trace[-1] if config.trace else None
         depth = len(scope.stack)
@@ -317,7 +140,7 @@ class Execution:
         self._serial = 0
         self._repeats = 0
         self._rounds.clear()
-        scope = _Scope(root, {}, (), 0, is_root=True, alike=self.alike)
+        scope = Activation(root, {}, (), 0, is_root=True, alike=self.alike)
         return self._node(root.node, scope, [Config(start, Learned.of(facts))])
 
     def run_on(self, root: Behavior, configs: list[Config]) -> Outcome:
@@ -325,11 +148,11 @@ class Execution:
         self.steps = 0
         self._repeats = 0
         self._rounds.clear()
-        return self._node(root.node, _Scope(root, {}, (), 0, is_root=True), configs)
+        return self._node(root.node, Activation(root, {}, (), 0, is_root=True), configs)
 
     # ------------------------------------------------------------------------------------------------------ nodes
 
-    def _node(self, node: Node, scope: _Scope, configs: list[Config]) -> Outcome:
+    def _node(self, node: Node, scope: Activation, configs: list[Config]) -> Outcome:
         self.steps += len(configs)
         self.truncated |= len(configs) >= MAX_CONFIGURATIONS
         if self.steps > MAX_STEPS:
@@ -342,17 +165,17 @@ class Execution:
                         break
                     result = self._node(item, scope, configs)
                     configs = result.pop("next", [])
-                    _add(out, result)
+                    merge(out, result)
                     if self._points and configs:
                         self._points[-1].add(configs, scope)
                 out["next"] = configs
                 return out
             case b.Happens() | b.Touches():
                 after = self._happen(node, scope, configs)
-                return {"next": after if all(map(is_, after, configs)) else _distinct(after)}
+                return {"next": after if all(map(is_, after, configs)) else distinct(after)}
             case b.Either(test=test, then=then, other=other):
                 yes, no = self._split(test, scope, configs)
-                return _joined(self._node(then, scope, yes) if yes else {}, self._node(other, scope, no) if no else {})
+                return joined(self._node(then, scope, yes) if yes else {}, self._node(other, scope, no) if no else {})
             case b.Calls():
                 return self._call(node, scope, configs, None)
             case b.Repeat():
@@ -363,16 +186,16 @@ class Execution:
                     self._rounds.append(scope.behavior.function)
                     result = self._node(body, scope, configs)
                     self._rounds.pop()
-                    configs = _distinct([*result.pop("next", []), *result.pop("continue", [])])
+                    configs = distinct([*result.pop("next", []), *result.pop("continue", [])])
                     broken = result.pop("break", [])
-                    _add(out, {"broken": broken})
-                    _add(out, result)
+                    merge(out, {"broken": broken})
+                    merge(out, result)
                     if not configs:
                         break
                 last = self._node(other, scope, configs) if configs else {}
-                _add(out, last)
-                _add(out, {"next": out.pop("broken", [])})
-                return {kind: _distinct(each) for kind, each in out.items()}
+                merge(out, last)
+                merge(out, {"next": out.pop("broken", [])})
+                return {kind: distinct(each) for kind, each in out.items()}
             case b.Guarded():
                 return self._guarded(node, scope, configs)
             case b.Leaves(kind=kind, test=test):
@@ -385,14 +208,14 @@ class Execution:
                 body, outer = scope.body
                 result = self._node(body, outer, configs)
                 for kind in _LEAVES:  # the manager goes on behind its yield before control leaves
-                    left = [_learn(config, (kind, LEFT), True) for config in result.pop(kind, [])]
-                    _add(result, {"next": left})
+                    left = [with_fact(config, (kind, LEFT), True) for config in result.pop(kind, [])]
+                    merge(result, {"next": left})
                 return result
             case b.Within(calls=calls, body=body):
                 return self._call(calls, scope, configs, (body, scope))
         raise AssertionError(node)
 
-    def _happen(self, node: b.Happens | b.Touches, scope: _Scope, configs: list[Config]) -> list[Config]:
+    def _happen(self, node: b.Happens | b.Touches, scope: Activation, configs: list[Config]) -> list[Config]:
         places = scope.rebase(node.places)
         stack = (*scope.stack, scope.frame(node.span))
         result: list[Config] = []
@@ -402,14 +225,14 @@ class Execution:
             for config in configs:
                 moved = self.monitor(config.state, event, config)
                 if switches:
-                    config = _learn(config, CAPTURED, node.effect is Effect.CAPTURE)
+                    config = with_fact(config, CAPTURED, node.effect is Effect.CAPTURE)
                     if node.effect is Effect.CAPTURE:
-                        config = _learn(config, DEVICE, True)
+                        config = with_fact(config, DEVICE, True)
                 if moved is not None:
                     config = Config(moved[0], config.facts, (*config.trace, event._replace(effect=moved[1])))
                 result.append(config)
             return result
-        made = bool(node.places) and _constructs(scope.behavior, node.places[0])
+        made = bool(node.places) and constructs(scope.behavior, node.places[0])
         event = Event(
             node, places, (), stack, scope.rebase_read(node.value_places), made, activations=scope.activations
         )
@@ -420,18 +243,18 @@ class Execution:
             facts = written(config.facts)
             if moved is not None:
                 config = Config(moved[0], facts, (*config.trace, event._replace(effect=moved[1])))
-            result.append(_knowing(config, facts))
+            result.append(knowing(config, facts))
         return result
 
     def _written(self, node: b.Touches, places: tuple[Place, ...], *, one: bool) -> Callable[[Learned], Learned]:
         """What is known after a touch, from what was known before. `one`: an item went in under one key of several."""
-        names = [place for place in places if _last(place) in self.tested]
+        names = [place for place in places if last_part(place) in self.tested]
         if not names:
             return lambda facts: facts
         place = places[0]
-        settles = node.how in ("write", "add") and _last(place) in self.memory and not node.tags & {"none", "empty"}
+        settles = node.how in ("write", "add") and last_part(place) in self.memory and not node.tags & {"none", "empty"}
         filled = len(places) == 1 and bool(node.fresh or settles)
-        new = _said(node, place) if len(places) == 1 and not filled else _NONE
+        new = said_of(node, place) if len(places) == 1 and not filled else NO_FACTS
         roots = [(root, [name for name in names if name[0] == root]) for root in dict.fromkeys(n[0] for n in names)]
 
         def forget(facts: frozenset[Fact], under: list[Place]) -> frozenset[Fact]:
@@ -453,7 +276,7 @@ class Execution:
                     added = {(("true", place), True)} if node.how == "add" else set()
                     added |= {(("one", element), True)} if one else set()
                     known |= {*missed, (("none", element if node.how == "add" else place), False), *added}
-                saved = _saved(before, place) if "saved" in node.tags else _NONE
+                saved = as_element(before, place) if "saved" in node.tags else NO_FACTS
                 if node.how == "count":  # what was zero before is not zero any more
                     zero = [kind for (kind, where), value in before if where == place and value is (kind != "true")]
                     saved = frozenset([((kind, place), kind == "true") for kind in zero if kind in ("=0", "true")])
@@ -462,16 +285,16 @@ class Execution:
 
         return after
 
-    def _repeat(self, node: b.Repeat, scope: _Scope, configs: list[Config]) -> Outcome:
+    def _repeat(self, node: b.Repeat, scope: Activation, configs: list[Config]) -> Outcome:
         over = scope.rebase(node.over)
         if self.members and (result := self._each_member(node, scope, configs, over)) is not None:
             return result
-        place = over[0] if len(over) == 1 and _last(over[0]) in self.tested else None
+        place = over[0] if len(over) == 1 and last_part(over[0]) in self.tested else None
         out: Outcome = {}
         if node.sole and place is not None:
             missing = [config for config in configs if config.fact(("none", place)) is True]
             configs = [config for config in configs if config.fact(("none", place)) is not True]
-            _add(out, {"raise": missing})
+            merge(out, {"raise": missing})
         skipping: list[Config] = []
         entering: list[Config] = []
         test = _asked_each_round(node)
@@ -479,12 +302,12 @@ class Execution:
         for config in configs:
             full = config.fact(("true", place)) if place is not None else None
             if full is False or (full is None and not node.certain and not captures and test is None):
-                skipping.append(_learn(config, ("true", place), False) if place is not None else config)
+                skipping.append(with_fact(config, ("true", place), False) if place is not None else config)
             if full is not False:
-                entering.append(_learn(config, ("true", place), True) if place is not None else config)
+                entering.append(with_fact(config, ("true", place), True) if place is not None else config)
         done: list[Config] = []
         if entering and captures:
-            entering = [_knowing(config, _without_single(config.facts)) for config in entering]
+            entering = [knowing(config, without_single(config.facts)) for config in entering]
         self._rounds.append(scope.behavior.function)
         self._repeats += 1
         seen: set[tuple[State, Learned]] = set()
@@ -494,20 +317,20 @@ class Execution:
                 break
             seen.update(config[:2] for config in entering)
             result = self._node(node.body, scope, entering)
-            _add(out, {"next": result.pop("break", [])})
-            entering = _distinct([*result.pop("next", []), *result.pop("continue", [])])
+            merge(out, {"next": result.pop("break", [])})
+            entering = distinct([*result.pop("next", []), *result.pop("continue", [])])
             done += entering
-            _add(out, result)
+            merge(out, result)
         self._rounds.pop()
         self._repeats -= 1
         if test is not None:  # it ends a loop; where it cannot be false, another thread makes it so
             done = [each for config in done for each in self._split(test, scope, [config])[1] or [config]]
-        ended = _distinct([*skipping, *done])
-        _add(out, self._node(node.other, scope, ended) if ended else {})
-        return {kind: _distinct(each) for kind, each in out.items()}
+        ended = distinct([*skipping, *done])
+        merge(out, self._node(node.other, scope, ended) if ended else {})
+        return {kind: distinct(each) for kind, each in out.items()}
 
     def _each_member(
-        self, node: b.Repeat, scope: _Scope, configs: list[Config], over: tuple[Place, ...]
+        self, node: b.Repeat, scope: Activation, configs: list[Config], over: tuple[Place, ...]
     ) -> Outcome | None:
         """A loop over a table whose items are known, one after the other; None for another loop."""
         if not over and (test := _asked_each_round(node)) is not None and test[:2] == ("atom", "true"):
@@ -521,11 +344,11 @@ class Execution:
             scope.ways[item] = member
             result = self._node(node.body, scope, configs)
             ended = [result.pop(kind, []) for kind in ("next", "continue", "break")]
-            configs = _distinct([config for each in ended for config in each])
-            _add(out, result)
+            configs = distinct([config for each in ended for config in each])
+            merge(out, result)
         del scope.ways[item]
-        _add(out, self._node(node.other, scope, configs) if configs else {})
-        return {kind: _distinct(each) for kind, each in out.items()}
+        merge(out, self._node(node.other, scope, configs) if configs else {})
+        return {kind: distinct(each) for kind, each in out.items()}
 
     def _is_one_of_several(self, table: Sequence[Place], key: Iterable[Place]) -> bool:
         """Whether a key is one of several, and no loop around goes through them all.
@@ -535,7 +358,7 @@ class Execution:
         owner = table[0][:-1] if table else ()  # which of several tables it is says nothing of the key
         own = len(owner)
         beyond = (("$", *place[own:]) if own and place[:own] == owner else place for place in key)
-        return any(map(_varies, beyond)) and self.captured.issuperset(self._rounds)
+        return any(map(varies, beyond)) and self.captured.issuperset(self._rounds)
 
     def _captures(self, node: Node) -> bool:
         """Whether a capture begins in a node, or in what it calls."""
@@ -554,39 +377,41 @@ class Execution:
             known = self._capturing[key] = built is not None and self._captures(built.node)
         return known
 
-    def _guarded(self, node: b.Guarded, scope: _Scope, configs: list[Config]) -> Outcome:
+    def _guarded(self, node: b.Guarded, scope: Activation, configs: list[Config]) -> Outcome:
         if node.final == b.NOTHING:
             return self._caught(node, scope, configs)
         self._points.append(
             _Points(scope, list(configs))
         )  # whatever happens before it, in a handler too, the `finally` runs
         out = self._caught(node, scope, configs)
-        _add(out, {"raise": self._points.pop().configs})
+        merge(out, {"raise": self._points.pop().configs})
         result: Outcome = {}
         for kind, each in out.items():
-            after = self._node(node.final, scope, _distinct(each)) if each else {}
-            _add(result, {kind: after.pop("next", [])})
-            _add(result, after)
-        return {kind: _distinct(each) for kind, each in result.items()}
+            after = self._node(node.final, scope, distinct(each)) if each else {}
+            merge(result, {kind: after.pop("next", [])})
+            merge(result, after)
+        return {kind: distinct(each) for kind, each in result.items()}
 
-    def _caught(self, node: b.Guarded, scope: _Scope, configs: list[Config]) -> Outcome:
+    def _caught(self, node: b.Guarded, scope: Activation, configs: list[Config]) -> Outcome:
         """`try` without its `finally`."""
         if node.handlers:
             self._points.append(_Points(scope, list(configs)))
         out = self._node(node.body, scope, configs)
         ended = out.pop("next", [])
         if node.handlers:
-            failed = _distinct([*self._points.pop().configs, *ended, *out.pop("raise", [])])
+            failed = distinct([*self._points.pop().configs, *ended, *out.pop("raise", [])])
             for handler in node.handlers:
-                _add(out, self._node(handler.node, scope, failed))
+                merge(out, self._node(handler.node, scope, failed))
                 if handler.everything:
                     break
             else:
-                _add(out, {"raise": failed})
-        _add(out, self._node(node.other, scope, ended) if ended and node.other != b.NOTHING else {"next": ended})
-        return {kind: _distinct(each) for kind, each in out.items()}
+                merge(out, {"raise": failed})
+        merge(out, self._node(node.other, scope, ended) if ended and node.other != b.NOTHING else {"next": ended})
+        return {kind: distinct(each) for kind, each in out.items()}
 
-    def _call(self, node: b.Calls, scope: _Scope, configs: list[Config], body: tuple[Node, _Scope] | None) -> Outcome:
+    def _call(
+        self, node: b.Calls, scope: Activation, configs: list[Config], body: tuple[Node, Activation] | None
+    ) -> Outcome:
         out: Outcome = {}
         ran = False
         functions = {frame.function for frame in scope.stack} | {scope.behavior.function}
@@ -601,7 +426,7 @@ class Execution:
                 configs = [config for config in configs if not _is_none(config, bindings.get(built.receiver, ()))]
             stack = (*scope.stack, scope.frame(node.span))
             activations = (*scope.activations, self._serial)
-            inner = _Scope(
+            inner = Activation(
                 built,
                 bindings,
                 stack,
@@ -613,9 +438,9 @@ class Execution:
                 ways=scope.ways,
             )
             inner.returns(node, scope)
-            entering = [_knowing(config, config.facts.put(RESULT[0], _NONE)) for config in configs]
+            entering = [knowing(config, config.facts.put(RESULT[0], NO_FACTS)) for config in configs]
             if node.outside:
-                entering = [_learn(config, CAPTURED, False) for config in entering]
+                entering = [with_fact(config, CAPTURED, False) for config in entering]
             if self.whole is not None:
                 entering = [self._again(config, inner, scope.frame(node.span)) for config in entering]
             result = self._node(built.node, inner, entering)
@@ -624,24 +449,24 @@ class Execution:
                 for kind in _LEAVES:  # the manager has ended: now control leaves as the block told it to
                     left = [config for config in ended if config.fact((kind, LEFT))]
                     ended = [config for config in ended if not config.fact((kind, LEFT))]
-                    _add(out, {kind: [_without(config, (kind, LEFT)) for config in left]})
+                    merge(out, {kind: [without_fact(config, (kind, LEFT)) for config in left]})
             atom = ("returned", (node.id,))
             known = []
             values = [config.fact(("true", RESULT)) for config in ended]
             for value, config in zip(values, inner.left(ended), strict=True):
                 if node.outside:
-                    config = _as_before(config, configs)
-                known.append(_learn(config, atom, value) if value is not None else _without(config, atom))
-            _add(out, {"next": known})
+                    config = as_before(config, configs)
+                known.append(with_fact(config, atom, value) if value is not None else without_fact(config, atom))
+            merge(out, {"next": known})
             for kind in ("raise", "break", "continue"):
-                _add(out, {kind: inner.left(result.get(kind, ()))})
+                merge(out, {kind: inner.left(result.get(kind, ()))})
         if not ran:
             if body is not None:
                 return self._node(body[0], body[1], configs)
             return {"next": configs}
-        return {kind: _distinct(each) for kind, each in out.items()}
+        return {kind: distinct(each) for kind, each in out.items()}
 
-    def _again(self, config: Config, call: _Scope, frame: Frame) -> Config:
+    def _again(self, config: Config, call: Activation, frame: Frame) -> Config:
         """The configuration, moved as by the first call's effect, where a second one of the method does harm after it."""
         before = _first_of(config.trace, call)
         if before is None:
@@ -664,7 +489,7 @@ class Execution:
         receiver = called[0].receiver if called else ()
         return len(receiver) == 1 and receiver[0][-1] == ELEMENT and b.last_name(receiver[0]) in self.doubled
 
-    def _is_refused(self, config: Config, call: _Scope) -> bool:
+    def _is_refused(self, config: Config, call: Activation) -> bool:
         """Whether a call can only raise."""
         if not _raises(call.behavior):
             return False
@@ -674,7 +499,7 @@ class Execution:
         self.steps, self._points = steps, points
         return bool(refused.get("raise")) and not any(configs for kind, configs in refused.items() if kind != "raise")
 
-    def _gives_back(self, config: Config, call: _Scope) -> bool:
+    def _gives_back(self, config: Config, call: Activation) -> bool:
         """Whether a call gives back, on every path, what a call before has given back: a share, an entry of a table."""
         if self.whole is None or (built := self.whole(call.behavior.key)) is None:
             return False
@@ -686,7 +511,7 @@ class Execution:
             if not isinstance(node, b.Touches) or node.slot is None:
                 return None
             how = "raise" if "raised" in node.tags and node.slot in self.counted else node.how
-            made_here = any(_since(place[0]) > self._serial for place in event.value_places)
+            made_here = any(since(place[0]) > self._serial for place in event.value_places)
             if how == "add" and node.slot in self.lent and not made_here:
                 how = "return"
             return state | {(how, node.tags, event.places, event.value_places)}, Effect.SYNC
@@ -702,19 +527,19 @@ class Execution:
 
     # ------------------------------------------------------------------------------------------------------ tests
 
-    def _returned(self, test: Test | None, scope: _Scope, configs: list[Config]) -> list[Config]:
+    def _returned(self, test: Test | None, scope: Activation, configs: list[Config]) -> list[Config]:
         if test is None:
             return configs
         yes, no = self._split(test, scope, configs)
         atom = ("true", RESULT)
         both = {id(c) for c in yes} & {id(c) for c in no}
-        return _distinct(
+        return distinct(
             [c for c in yes if id(c) in both]
-            + [_learn(c, atom, True) for c in yes if id(c) not in both]
-            + [_learn(c, atom, False) for c in no if id(c) not in both]
+            + [with_fact(c, atom, True) for c in yes if id(c) not in both]
+            + [with_fact(c, atom, False) for c in no if id(c) not in both]
         )
 
-    def _split(self, test: Test, scope: _Scope, configs: list[Config]) -> tuple[list[Config], list[Config]]:
+    def _split(self, test: Test, scope: Activation, configs: list[Config]) -> tuple[list[Config], list[Config]]:
         """Configurations in which a test can be true, and those in which it can be false."""
         match test:
             case ("const", value):
@@ -726,13 +551,13 @@ class Execution:
                 yes, no = self._split(first, scope, configs)
                 for each in rest:
                     yes, more = self._split(each, scope, yes)
-                    no = _distinct([*no, *more])
+                    no = distinct([*no, *more])
                 return yes, no
             case ("or", first, *rest):
                 yes, no = self._split(first, scope, configs)
                 for each in rest:
                     more, no = self._split(each, scope, no)
-                    yes = _distinct([*yes, *more])
+                    yes = distinct([*yes, *more])
                 return yes, no
             case ("returned", identity):
                 return self._ask(("returned", (identity,)), configs, learn=True)
@@ -756,11 +581,11 @@ class Execution:
                     yes, no = self._ask(CAPTURED, configs, learn=True)
                     return (yes, no) if root[0] == "!capturing" else (no, yes)
                 if root[0].startswith("!") and len(root) == 1:
-                    known = _ANSWERS.get(root[0], {}).get(kind)
+                    known = ANSWERS.get(root[0], {}).get(kind)
                     if known is not None:
                         return (configs, []) if known else ([], configs)
                     return configs, configs
-                learn = _last(root) in self.tested or (kind == "none" and len(root) == 1 and "#" not in root[0])
+                learn = last_part(root) in self.tested or (kind == "none" and len(root) == 1 and "#" not in root[0])
                 return self._ask((kind, root), configs, learn=learn)
         return configs, configs
 
@@ -771,129 +596,11 @@ class Execution:
         for config in configs:
             known = config.fact(atom)
             if known is None:
-                yes.append(_learn(config, atom, True) if learn else config)
-                no.append(_learn(config, atom, False) if learn else config)
+                yes.append(with_fact(config, atom, True) if learn else config)
+                no.append(with_fact(config, atom, False) if learn else config)
             else:
                 (yes if known else no).append(config)
         return yes, no
-
-
-def visit(
-    root: Behavior,
-    select: Callable[[str], Behavior | None],
-    see: Callable[[Event], None],
-    refuse: Callable[[Refusal], None] = lambda _: None,
-    ways: int = MAX_STEPS,
-    steps: int = MAX_STEPS,
-) -> bool:
-    """Show every event that a behavior can come to, callees included, once for each way of calls; False if cut short.
-
-    Args:
-        root: where to begin.
-        select: gives the callees' behaviors.
-        see: is shown the events.
-        refuse: is shown every `raise`.
-        ways: most ways to one function with the same arguments.
-        steps: most nodes visited.
-    """
-    left = steps
-    come: dict[tuple[str, tuple[tuple[str, tuple[Place, ...]], ...]], int] = {}
-    serial = 0
-    passing: dict[int, bool] = {}
-    caught: list[b.Handler] = []
-
-    def passes(node: Node) -> bool:
-        known = passing.get(id(node))
-        if known is None:
-            known = passing[id(node)] = b.falls_through(node)
-        return known
-
-    def implied(node: Node, scope: _Scope) -> tuple[Test, ...]:
-        """What must have been the case where control is past a node."""
-        match node:
-            case b.Either(test=test, then=then, other=other) if passes(then) != passes(other):
-                positive = _rebased(test, scope)
-                return (positive if passes(then) else negated(positive),)
-            case b.Guarded(lookups=lookups) if lookups and not passes(node.body):
-                return (negated(("compare", "in", scope.rebase(lookups), "")),)
-        return ()
-
-    def walk(
-        node: Node, scope: _Scope, guards: tuple[Test, ...], branches: tuple[Branch, ...], loops: tuple[Frame, ...]
-    ) -> None:
-        nonlocal left, serial
-        left -= 1
-        if left < 0:
-            return
-        match node:
-            case b.Happens() | b.Touches():
-                made = bool(node.places) and _constructs(scope.behavior, node.places[0])
-                stack = (*scope.stack, scope.frame(node.span))
-                event = Event(node, scope.rebase(node.places), (), stack, guards=guards, branches=branches, loops=loops)
-                if isinstance(node, b.Touches):
-                    see(event._replace(in_constructor=made, value_places=scope.rebase_read(node.value_places)))
-                else:
-                    see(event._replace(pool=scope.rebase(node.pool)))
-            case b.Either(test=("const", truth)):
-                walk(node.then if truth else node.other, scope, guards, branches, loops)
-            case b.Either(test=test):
-                positive = _rebased(test, scope)
-                if (truth := _decided(test, scope)) is not None:  # by a constant that the caller gives
-                    walk(node.then if truth else node.other, scope, guards, branches, loops)
-                    return
-                frame = scope.frame(node.span)
-                walk(node.then, scope, (*guards, positive), (*branches, Branch(frame, taken=True)), loops)
-                walk(node.other, scope, (*guards, negated(positive)), (*branches, Branch(frame, taken=False)), loops)
-            case b.Order(items=items):
-                for item in items:
-                    walk(item, scope, guards, branches, loops)
-                    if isinstance(item, b.Either) and (truth := _decided(item.test, scope)) is not None:
-                        if not passes(item.then if truth else item.other):
-                            return
-                        continue
-                    guards = (*guards, *implied(item, scope))
-                    if isinstance(item, b.Either) and passes(item.then) != passes(item.other):
-                        branches = (*branches, Branch(scope.frame(item.span), taken=passes(item.then)))
-            case b.Guarded(lookups=lookups):
-                missed = (negated(("compare", "in", scope.rebase(lookups), "")),) if lookups else ()
-                caught.extend(node.handlers)
-                walk(node.body, scope, guards, branches, loops)
-                del caught[len(caught) - len(node.handlers) :]
-                for handler in node.handlers:
-                    walk(handler.node, scope, (*guards, *missed), branches, loops)
-                walk(node.other, scope, guards, branches, loops)
-                walk(node.final, scope, guards, branches, loops)
-            case b.Repeat(body=body, other=other):
-                walk(body, scope, guards, branches, (*loops, scope.frame(node.span)))
-                walk(other, scope, guards, branches, loops)
-            case b.Each(bodies=bodies, other=other):
-                for body in bodies:
-                    walk(body, scope, guards, branches, (*loops, scope.frame(node.span)))
-                walk(other, scope, guards, branches, loops)
-            case b.Calls():
-                active = {frame.function for frame in scope.stack} | {scope.behavior.function}
-                for key in node.behaviors:
-                    built = select(key)
-                    if built is None or built.function in active or len(scope.stack) >= MAX_DEPTH:
-                        continue
-                    bindings = {param: scope.rebase(places) for param, places in node.bindings}
-                    way = key, tuple(bindings.items())
-                    come[way] = come.get(way, 0) + 1
-                    if come[way] > ways:
-                        continue
-                    serial += 1
-                    stack = (*scope.stack, scope.frame(node.span))
-                    inner = _Scope(built, bindings, stack, serial, aliases=scope.aliases, ways=scope.ways)
-                    inner.returns(node, scope)
-                    walk(built.node, inner, guards, branches, loops)
-            case b.Leaves(kind="raise", span=span):
-                refuse(Refusal(node, guards, (*scope.stack, scope.frame(span)), tuple(caught)))
-            case _:
-                for part in b.parts(node):
-                    walk(part, scope, guards, branches, loops)
-
-    walk(root.node, _Scope(root, {}, (), 0, is_root=True), (), (), ())
-    return left >= 0
 
 
 def _is_done_once(behavior: Behavior) -> bool:
@@ -902,7 +609,7 @@ def _is_done_once(behavior: Behavior) -> bool:
     return isinstance(first, b.Either) and b.falls_through(first.then) != b.falls_through(first.other)
 
 
-def _first_of(trace: Sequence[Event], call: _Scope) -> Event | None:
+def _first_of(trace: Sequence[Event], call: Activation) -> Event | None:
     """The last event of a path by which the same method of the same object ended graphs."""
     own = call.behavior.receiver
     given = [
@@ -948,57 +655,9 @@ def given_back(touched: frozenset[Touched]) -> bool:
     return False
 
 
-def _constructs(behavior: Behavior, place: Place) -> bool:
-    """Whether a function gives a new object of its class what a place is."""
-    if behavior.function.endswith(".__init__"):
-        return place[0] == "$self" and not behavior.is_later
-    return behavior.function.endswith(".__new__") and (len(place) > 2 or (place[0][0] == "@" and len(place) > 1))
-
-
 def _is_none(config: Config, places: tuple[Place, ...]) -> bool:
     """Whether a path knows that an object is None, so that no method of it can run."""
     return len(places) == 1 and ELEMENT not in places[0] and config.fact(("none", places[0])) is True
-
-
-def _rebased(test: Test, scope: _Scope) -> Test:
-    """A test with the places of the run's root."""
-    match test:
-        case ("atom", kind, place) if place:
-            places = scope.rebase((place,))
-            return ("atom", kind, places[0] if places else place)
-        case ("compare", op, read, identity):
-            return ("compare", op, scope.rebase_read(read), identity)
-        case ("not" | "and" | "or" as op, *inner):
-            return (op, *(_rebased(each, scope) for each in inner))
-    return test
-
-
-def _decided(test: Test, scope: _Scope) -> bool | None:
-    """The answer to a question about a constant that a caller gives as an argument."""
-    match test:
-        case ("not", inner):
-            answer = _decided(inner, scope)
-            return not answer if answer is not None else None
-        case ("and" | "or" as op, *inner):
-            answers = [_decided(each, scope) for each in inner]
-            decides = bool(op == "or")
-            if decides in answers:
-                return decides
-            return not decides if None not in answers else None
-        case ("atom", kind, (root,)) if root[0] == "$" and not scope.is_root:
-            places = scope.rebase(((root,),))
-            return _ANSWERS.get(places[0][0], {}).get(kind) if len(places) == 1 and len(places[0]) == 1 else None
-    return None
-
-
-def atoms(test: Test) -> Iterator[tuple[str, Place]]:
-    """The questions about places in a test."""
-    match test:
-        case ("atom", kind, place) if place:
-            yield kind, place
-        case ("not" | "and" | "or", *inner):
-            for each in inner:
-                yield from atoms(each)
 
 
 def _switches_capture(node: b.Happens) -> bool:
@@ -1008,114 +667,9 @@ def _switches_capture(node: b.Happens) -> bool:
     return node.effect is Effect.CAPTURE and not node.by_name and (not node.raw or node.label.endswith("capture_begin"))
 
 
-def _knowing(config: Config, facts: Learned) -> Config:
-    """The configuration with other facts."""
-    return config if facts is config.facts else Config(config.state, facts, config.trace)
-
-
 def _asked_each_round(loop: b.Repeat) -> Test | None:
     """What a `while` asks before every round."""
     match loop.body:
         case b.Either(test=test, other=b.Leaves(kind="break", span=span)) if span == loop.span:
             return test
     return None
-
-
-def _learn(config: Config, atom: Atom, value: bool) -> Config:
-    """The configuration with one fact more, and what follows from it."""
-    return _knowing(config, config.facts.with_answer(atom, value))
-
-
-def _said(node: b.Touches, place: Place) -> frozenset[Fact]:
-    """What a touch of one place says of it."""
-    none, true = ("none", place), ("true", place)
-    tags = node.tags
-    match node.how:
-        case "write" if "none" in tags:
-            return frozenset(((none, True), (true, False)))
-        case "write" if "true" in tags:
-            return frozenset(((none, False), (true, True)))
-        case "write" if tags & {"false", "empty"}:
-            return frozenset(((none, False), (true, False)))
-        case "write" if tags & {"tensor", "graph", "pool", "object"}:
-            return frozenset(((none, False),))
-        case "write" if constant := next((each for each in tags if each.startswith("=")), None):
-            return frozenset(((none, False), ((constant, place), True)))
-        case "drop":
-            return frozenset(((none, True), (true, False)))
-        case "clear":
-            return frozenset(((true, False), (none, False)))
-        case "add":
-            return frozenset(((true, True), (none, False)))
-    return _NONE
-
-
-def _varies(place: Place) -> bool:
-    """Whether what is read there is another thing at another time: the length of a tensor, an item of several."""
-    if place[-1] in _CONSTANT:
-        return False
-    if "shape" in place:
-        return place[-2:] == ("shape", "0")
-    return ELEMENT in place or (len(place) == 1 and place[0].startswith("@"))
-
-
-def _without_single(facts: Learned) -> Learned:
-    """What is known at the start of rounds that each ask under a key of their own: one entry that is there says nothing."""
-    for (kind, element), value in tuple(facts):
-        if kind == "one" and value:
-            about = facts.about(element[0])
-            kept = [
-                f
-                for f in about
-                if f[0][1] != element and not (f[0][0].startswith("compare") and f[0][1] == element[:-1])
-            ]
-            facts = facts.put(element[0], frozenset(kept))
-    return facts
-
-
-def _saved(facts: frozenset[Fact], place: Place) -> frozenset[Fact]:
-    """What is known of a place, for what was there and stands for an element from now on."""
-    return frozenset([((kind, (*place, ELEMENT)), value) for (kind, where), value in facts if where == place])
-
-
-def _as_before(config: Config, before: Sequence[Config]) -> Config:
-    """What is known of the capture again, after a call that ran outside of it."""
-    known = {each.fact(CAPTURED) for each in before}
-    value = known.pop() if len(known) == 1 else None
-    return _without(config, CAPTURED) if value is None else _learn(config, CAPTURED, value)
-
-
-def _without(config: Config, atom: Atom) -> Config:
-    return _knowing(config, config.facts.without(atom))
-
-
-def _last(place: Place) -> str:
-    for part in reversed(place):
-        if part != ELEMENT:
-            return part.partition("#")[0]
-    return ""
-
-
-def _distinct(configs: list[Config]) -> list[Config]:
-    """One configuration for each state and facts, the one with the shortest path."""
-    if len(configs) < 2:
-        return configs
-    best: dict[tuple[State, Learned], Config] = {}
-    for config in configs:
-        key = config[:2]
-        known = best.setdefault(key, config)
-        if known is not config and len(config.trace) < len(known.trace):
-            best[key] = config
-    return list(best.values())[:MAX_CONFIGURATIONS]
-
-
-def _add(out: Outcome, more: Outcome) -> None:
-    for kind, configs in more.items():
-        if configs:
-            out.setdefault(kind, []).extend(configs)
-
-
-def _joined(one: Outcome, other: Outcome) -> Outcome:
-    result: Outcome = {kind: list(configs) for kind, configs in one.items()}
-    _add(result, other)
-    return {kind: _distinct(configs) for kind, configs in result.items()}

@@ -9,8 +9,8 @@ from difflib import get_close_matches
 from graphlint import behavior as b
 from graphlint import check, files, registry
 from graphlint.check import Inputs
-from graphlint.execution import Event
 from graphlint.findings import Finding, Precision
+from graphlint.paths import Event
 from graphlint.project import FunctionEntry
 from graphlint.rule import Rule
 from graphlint.source import CPP, Source

@@ -16,13 +16,14 @@ from graphlint import flow
 from graphlint.behavior import Behavior
 from graphlint.combinations import Combinations
 from graphlint.effects import Effect
-from graphlint.execution import Event, Refusal, visit
 from graphlint.inside import read_inside, run_inside
 from graphlint.keeping import Runs, Store, read_by, related
+from graphlint.paths import Event, Refusal
 from graphlint.renewals import renews_graphs
 from graphlint.source import Span
 from graphlint.summaries import Analysis, binds
 from graphlint.values import ELEMENT, Place, Test, asks_capture, excludes_capture, implies_capture, negated
+from graphlint.visiting import visit
 from graphlint.vocabulary import words_in
 
 _SHARED = ("class:", "mod:", "cell:")

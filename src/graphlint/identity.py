@@ -13,12 +13,13 @@ from graphlint import behavior as b
 from graphlint import flow
 from graphlint.assignments import argument_for, assigned, given_locally
 from graphlint.effects import Effect
-from graphlint.execution import Event, Frame, visit
 from graphlint.flow import Expr
+from graphlint.paths import Event, Frame
 from graphlint.project import FunctionEntry
 from graphlint.source import Span
 from graphlint.summaries import Analysis
 from graphlint.values import ELEMENT, Place
+from graphlint.visiting import visit
 
 _WHOLE = frozenset(("values", "items", "keys", "list", "tuple", "sorted", "reversed", "enumerate", "set"))
 """Calls whose rounds go over all that they are given."""

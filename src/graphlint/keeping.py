@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from graphlint import behavior as b
 from graphlint.behavior import Behavior
 from graphlint.effects import Effect
-from graphlint.execution import Config, Event, visit
 from graphlint.facts import MODULE
+from graphlint.paths import Config, Event
 from graphlint.project import Module
 from graphlint.source import Span
 from graphlint.summaries import Analysis
 from graphlint.values import ELEMENT, MEMO, Origin, Place, Test
+from graphlint.visiting import visit
 
 _LOCAL = ("@", "%")
 _MOST_CALLERS = 4

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from graphlint import flow
 from graphlint.conditions import THERE, Condition, names_in
-from graphlint.execution import Frame
 from graphlint.flow import Expr, Flow
+from graphlint.paths import Frame
 from graphlint.project import FunctionEntry, Project
 from graphlint.source import Span
 

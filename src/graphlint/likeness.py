@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from graphlint import flow
 from graphlint.behavior import Behavior, Repeat
-from graphlint.execution import Event, Frame, atoms
 from graphlint.flow import Expr
+from graphlint.paths import Event, Frame, atoms
 from graphlint.summaries import Analysis, Site
 from graphlint.values import Place, Test
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from graphlint import behavior as b
 from graphlint.behavior import Slot
 from graphlint.effects import Effect
-from graphlint.execution import Config, Event
 from graphlint.holdings import GIVES_UP, Holdings
+from graphlint.paths import Config, Event
 from graphlint.values import Place
 
 MATTERS = frozenset(("graph", "pool", "captured", "tensor", "mempool", "fresh", "memory"))

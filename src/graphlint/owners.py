@@ -15,16 +15,17 @@ from graphlint import check
 from graphlint.behavior import Behavior, Slot
 from graphlint.check import Inputs
 from graphlint.effects import Effect
-from graphlint.execution import Config, Event, visit
 from graphlint.facts import MODULE
 from graphlint.keeping import is_miss, stores
 from graphlint.ownership import holdings
+from graphlint.paths import Config, Event
 from graphlint.readers import container
 from graphlint.source import Source, Span
 from graphlint.summaries import Analysis
 from graphlint.teardowns import is_teardown
 from graphlint.typestate import place_text
 from graphlint.values import Place
+from graphlint.visiting import visit
 
 _ENDS = {"graphs": Effect.GRAPH_DEATH, "pool": Effect.POOL_RETIRE, "workspace": Effect.WS_RELEASE}
 """What gives up a thing of each kind."""

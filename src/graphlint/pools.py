@@ -20,10 +20,11 @@ from graphlint import behavior as b
 from graphlint.automaton import HAZARD
 from graphlint.behavior import Behavior, Slot
 from graphlint.effects import Effect
-from graphlint.execution import Config, Event, Execution, ExhaustedError, Frame, atoms
+from graphlint.execution import Execution, ExhaustedError
 from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
 from graphlint.fleeting import is_fleeting
 from graphlint.learned import NOTHING_LEARNED
+from graphlint.paths import Config, Event, Frame, atoms
 from graphlint.portions import MAYBE, SOME, is_kept, portion
 from graphlint.readers import is_drop, owners
 from graphlint.rule import Rule

@@ -15,8 +15,8 @@ from graphlint import flow
 from graphlint.assignments import given_locally
 from graphlint.conditions import asked_around, names_in
 from graphlint.effects import Effect
-from graphlint.execution import Event, Frame
 from graphlint.flow import Expr
+from graphlint.paths import Event, Frame
 from graphlint.summaries import Analysis
 from graphlint.values import ELEMENT, Place
 

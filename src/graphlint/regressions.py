@@ -21,10 +21,10 @@ from graphlint import behavior as b
 from graphlint import check, flow, summaries
 from graphlint.check import Inputs
 from graphlint.effects import Effect
-from graphlint.execution import Event
 from graphlint.findings import Finding
 from graphlint.fixing import Outcome
 from graphlint.flow import Expr
+from graphlint.paths import Event
 from graphlint.project import FunctionEntry, Module
 from graphlint.rule import Claim, Rule
 from graphlint.source import Source, Span

@@ -14,10 +14,11 @@ from typing import NamedTuple
 from graphlint import behavior as b
 from graphlint.behavior import Behavior
 from graphlint.effects import Effect
-from graphlint.execution import Event, visit
 from graphlint.keeping import read_by
+from graphlint.paths import Event
 from graphlint.summaries import Analysis
 from graphlint.values import ELEMENT, Place, Test
+from graphlint.visiting import visit
 
 _EMPTIED = frozenset(("none", "empty", "new"))
 

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from graphlint import behavior as b
 from graphlint import flow
 from graphlint.behavior import Behavior, Slot
-from graphlint.execution import Event, visit
 from graphlint.keeping import Runs
+from graphlint.paths import Event
 from graphlint.summaries import Analysis
 from graphlint.targets import KEEPERS
 from graphlint.values import ELEMENT, Place
+from graphlint.visiting import visit
 
 _LOCAL = ("@", "%", "!")
 _TAKES = ("pop", "drop", "clear")

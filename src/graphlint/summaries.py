@@ -12,15 +12,17 @@ from graphlint import candidates, facts, flow
 from graphlint.behavior import Behavior, Node, Slot
 from graphlint.effects import Effect
 from graphlint.evaluate import Behaviors
-from graphlint.execution import Config, Event, Execution, ExhaustedError, Monitor, Outcome, visit
+from graphlint.execution import Execution, ExhaustedError
 from graphlint.facts import MODULE, Facts
 from graphlint.meanings import MATTERS, Meanings
+from graphlint.paths import Config, Event, Monitor, Outcome
 from graphlint.project import Project, group, module_names
 from graphlint.project import load as load_project
 from graphlint.slices import Slice, pruned, sliced
 from graphlint.source import Source
 from graphlint.syntax import ParseError
 from graphlint.values import ELEMENT, Place, flat
+from graphlint.visiting import visit
 from graphlint.vocabulary import Vocabulary
 
 FEW_FUNCTIONS = 1_500

@@ -25,7 +25,6 @@ from graphlint.behavior import Behavior
 from graphlint.effects import Effect
 from graphlint.engines import Repetition, has_others, repeated
 from graphlint.enrolled import members_of
-from graphlint.execution import Config, Event, Frame, atoms
 from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
 from graphlint.identity import (
     is_left_out,
@@ -37,6 +36,7 @@ from graphlint.identity import (
     yields_between,
 )
 from graphlint.likeness import alike_text, goes_over_twice, has_doubled, is_doubled, is_unasked, may_be_alike
+from graphlint.paths import Config, Event, Frame, atoms
 from graphlint.platforms import is_on_one_platform
 from graphlint.readers import RELEASES, Evidence, container, is_drop, is_item_of_another, read_memory
 from graphlint.rule import Rule

@@ -8,8 +8,8 @@ from graphlint import behavior as b
 from graphlint.behavior import Behavior, Slot
 from graphlint.conditions import asked_around
 from graphlint.effects import Effect
-from graphlint.execution import Event
 from graphlint.keeping import Store, all_runs, is_miss, stores
+from graphlint.paths import Event
 from graphlint.source import Span
 from graphlint.summaries import Analysis
 

@@ -15,11 +15,12 @@ from graphlint.assignments import is_record
 from graphlint.behavior import Behavior
 from graphlint.effects import Effect
 from graphlint.engines import releasing_frame
-from graphlint.execution import Event, visit
+from graphlint.paths import Event
 from graphlint.readers import common, container, holds_class
 from graphlint.summaries import Analysis, Site
 from graphlint.values import ELEMENT, GRAPH, Place, store_place
 from graphlint.variables import held_by_variables, is_variable
+from graphlint.visiting import visit
 from graphlint.vocabulary import Entry
 from graphlint.warming import is_made_before
 
