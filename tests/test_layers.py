@@ -20,7 +20,7 @@ LAYERS = """
     findings declarations behavior learned | facts automaton vocabulary | rule operators | project | paths | activation
     rebasing | sieve execution visiting dependence assignments | records bindings conditions dispatch handed | knowledge
     emptying last_given | holding | frame | lookups hooks | deferred | endings | awaiting | calls | expressions | evaluate
-    slices | candidates holdings origins | answers meanings | summaries | obtained | provenance | enrolled | engines
+    slices | candidates holdings origins | answers meanings | summaries | inherited obtained | provenance | enrolled | engines
     fleeting identity inside keeping ownership portions readers teardowns stores combinations platforms | renewals | absence
     arenas cohabitants descents elsewhere entering gates growth likeness registries releases retention submodules variables
     warming | branches reaching workspaces | typestate requests | namings pools | registry suppress | cpp codemod | config

@@ -199,3 +199,109 @@ def test_a_list_that_the_constructor_fills(
 ) -> None:
     text = LISTED.format(empty="[]", first=first, second=second, method=method, order=order)
     assert reported(text) == expected
+
+
+PARTED = """
+import torch
+
+
+class Worker:
+    def __init__(self):
+        self.table = torch.randn(8, 8, device="cuda")
+        self.rows = torch.zeros(8, device="cuda")
+
+    def fill(self, rows):
+        {filled}
+
+    def stopped(self):
+        pass
+
+    def close(self):
+        {give}
+        self.stopped()
+
+
+class Recorded(Worker):
+    def __init__(self):
+        super().__init__()
+        self.graph = torch.cuda.CUDAGraph()
+        self.forward()
+        with torch.cuda.graph(self.graph):
+            self.out = self.forward()
+
+    def forward(self):
+        return self.rows @ self.table
+
+    def eager(self, rows):
+        return rows @ self.table
+
+    def run(self, rows):
+        self.fill(rows)
+        self.graph.replay()
+        return self.out.clone()
+
+    def {name}(self):
+        {first}
+        {second}
+"""
+COPIED = "self.rows[: len(rows)].copy_(rows)"
+
+
+def parted(
+    first: str, second: str, *, give: str = "self.table = None", filled: str = COPIED, name: str = "close"
+) -> str:
+    return PARTED.format(first=first, second=second, give=give, filled=filled, name=name)
+
+
+RESET = "self.graph.reset()"
+
+
+@pytest.mark.parametrize("base", ["super().close()", "Worker.close(self)", "super(Recorded, self).close()"])
+@pytest.mark.parametrize("give", ["self.table = None", "del self.table", "delattr(self, 'table')"])
+def test_a_base_class_gives_up_what_the_graphs_of_its_heir_read(base: str, give: str) -> None:
+    assert reported(parted(base, RESET, give=give)) == [RESET]
+    assert reported(parted(RESET, base, give=give)) == []
+
+
+def test_a_hook_of_the_base_class_comes_too_late() -> None:
+    assert reported(parted("torch.cuda.synchronize()", RESET, name="stopped")) == ["self.stopped()"]
+
+
+@pytest.mark.parametrize(
+    "filled",
+    [
+        COPIED,
+        "self.rows[:] = rows",
+        "held = self.rows[: len(rows)]\n        held.copy_(rows)",
+        "torch.mul(rows, 2, out=self.rows)",
+    ],
+)
+def test_a_base_class_may_give_up_an_input(filled: str) -> None:
+    assert reported(parted("super().close()", RESET, give="self.rows = None", filled=filled)) == []
+
+
+def test_what_no_replay_fills_is_no_input() -> None:
+    text = parted("super().close()", RESET, give="self.rows = None", filled="self.rows = self.rows")
+    assert reported(text) == [RESET]
+
+
+def test_what_captured_code_does_not_read_may_go() -> None:
+    text = parted("super().close()", RESET).replace("return self.rows @ self.table", "return self.rows * 2")
+    assert reported(text) == []
+
+
+def test_one_class_alone_knows_what_it_does() -> None:
+    text = parted("self.table = None", RESET)
+    assert reported(text) == []
+
+
+def test_a_class_gives_up_its_own_before_its_base_ends_the_graphs() -> None:
+    text = (
+        parted("pass", "self.table = None")
+        .replace("class Worker:", "class Recorded:")
+        .replace("class Recorded(Worker)", "class Runner(Recorded)")
+    )
+    text = text.replace("        self.table = None\n        self.stopped()", "        self.graph.reset()")
+    assert reported(text.replace("pass\n        self.table = None", "self.table = None\n        super().close()")) == [
+        "super().close()"
+    ]

@@ -19,6 +19,7 @@ from graphlint.assignments import is_record
 from graphlint.behavior import Behavior, Slot
 from graphlint.effects import Effect
 from graphlint.flow import Expr
+from graphlint.inherited import is_input, is_of_another_class
 from graphlint.project import FunctionEntry
 from graphlint.summaries import Analysis, Site
 from graphlint.values import ELEMENT, GRAPH, MEMO, Place
@@ -189,9 +190,14 @@ def _relation(analysis: Analysis, owner: str, release: b.Touches, site: Site, de
     slot = release.slot
     assert slot is not None
     is_read = slot in reads(analysis, owner)
-    if any(place[:-1] == container(graphs)[:-1] for place in site.places for graphs in death.places):
-        # one object's: its static inputs and outputs may go, its cache may not
-        return Evidence.READ if is_read and analysis.is_cache(slot) else None
+    holder = next((p[:-1] for p in site.places for g in death.places if p[:-1] == container(g)[:-1]), None)
+    if holder is not None:
+        # one object's: its static inputs and outputs may go, its cache may not, nor what another class of it keeps
+        if not is_read:
+            return None
+        is_apart = not analysis.is_cache(slot) and is_of_another_class(analysis, site, death, holder)
+        is_own = is_input(analysis, site, death, holder, slot[1]) if is_apart else not analysis.is_cache(slot)
+        return None if is_own else Evidence.READ
     if is_read:
         return Evidence.READ
     if slot[0] not in analysis.project.classes or "graph" in analysis.owns(slot[0]):
