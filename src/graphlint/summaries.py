@@ -169,10 +169,35 @@ class Analysis(Meanings):
     @cached_property
     def effectful(self) -> Mapping[str, Behavior]:
         """The acting behaviors by key, irrelevant nodes gone."""
-        everything = {each.key: each for each in self.behaviors.all()}
-        return {
-            key: replace(everything[key], node=self._simplified(everything[key].node)) for key in sorted(self.acting)
-        }
+        acting = self.acting
+        first = {key: self._kept(key, acting) for key in acting}
+        setting = self._setting(first)
+        kept = acting | setting
+        again = {key for each in setting for key in self._calling.get(each, ()) if key in kept} | setting
+        return {key: self._kept(key, kept) if key in again else first[key] for key in sorted(kept)}
+
+    def _kept(self, key: str, keys: frozenset[str]) -> Behavior:
+        """A behavior without what is irrelevant, calls of others than those with the keys included."""
+        built = self.behaviors.built(key)
+        assert built is not None
+        return replace(built, node=self._simplified(built.node, keys))
+
+    def _setting(self, acting: Mapping[str, Behavior]) -> frozenset[str]:
+        """Keys of behaviors that acting ones call which set what decides whether they act, and do no more than that."""
+        asked = frozenset(name for each in acting.values() for name in each.tested)
+        found: set[str] = set()
+        waiting = [*acting]
+        seen = set(waiting)
+        while waiting:
+            built = self.behaviors.built(waiting.pop())
+            for key in built.callees - seen if built is not None else ():
+                seen.add(key)
+                waiting.append(key)
+                callee = self.behaviors.built(key)
+                if callee is not None and any(slot is not None and slot[1] in asked for slot in callee.touched):
+                    if not callee.function.endswith((".__init__", ".__post_init__")):
+                        found.add(key)
+        return (self._with_callers(found) & seen) - acting.keys()
 
     def _paths(self, behavior: Behavior) -> dict[Place, Place]:
         """Ways through the attributes of the object of a method to what other attributes of it are."""
@@ -273,15 +298,18 @@ class Analysis(Meanings):
                                 if owner is not None:
                                     given.setdefault((callee.partition("|")[0], name), set()).add(owner)
 
-    def _simplified(self, node: Node) -> Node:
-        match node:
-            case b.Touches():
-                return node if self.relevant(node) else b.NOTHING
-            case b.Calls():
-                return node if not self.acting.isdisjoint(node.behaviors) else b.NOTHING
-            case b.Within() if self.acting.isdisjoint(node.calls.behaviors):
-                return self._simplified(node.body)
-        return b.simplified(node, self._simplified)
+    def _simplified(self, node: Node, keys: frozenset[str]) -> Node:
+        def visited(each: Node) -> Node:
+            match each:
+                case b.Touches():
+                    return each if self.relevant(each) else b.NOTHING
+                case b.Calls():
+                    return each if not keys.isdisjoint(each.behaviors) else b.NOTHING
+                case b.Within() if keys.isdisjoint(each.calls.behaviors):
+                    return visited(each.body)
+            return b.simplified(each, visited)
+
+        return visited(node)
 
     def roots(self) -> Iterator[Behavior]:
         """Effectful functions as written: no variants for argument types, no module levels."""
