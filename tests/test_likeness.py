@@ -80,6 +80,13 @@ TABLE = """
 class Table:
     def __init__(self):
         self.runners: dict[str, Runner] = {{}}
+        self.others: dict[str, Runner] = {{}}
+
+    def of(self, net):
+        for runner in self.runners.values():
+            if runner.net == net:
+                return runner
+        return Runner(net)
 
     def enter(self, net, *names: str):
         {enter}
@@ -100,6 +107,64 @@ SEEN = (
 )
 
 TABLES = {
+    "in a loop over numbers": ("runner = Runner(net)\n        for n in range(4): self.runners[n] = runner", EACH, 1),
+    "a name for what is there": (OWN + "\n        self.runners['b'] = self.runners[net]", EACH, 1),
+    "what is there, taken out": (OWN + "\n        self.runners[names[0]] = self.runners.pop(net)", EACH, 0),
+    "renamed": (OWN + "\n        self.runners['b'] = self.runners[net]\n        del self.runners[net]", EACH, 0),
+    "what a loop finds": (
+        "for each in self.runners.values():\n            if each.net == net: self.runners[names[0]] = each; break",
+        EACH,
+        1,
+    ),
+    "the next that fits": (
+        "self.runners[net] = next((e for e in self.runners.values() if e.net == net), None) or Runner(net)",
+        EACH,
+        1,
+    ),
+    "what a search gives": ("self.runners[names[0]] = self.of(net)", EACH, 1),
+    "what a search gives, elsewhere": ("self.others[names[0]] = self.of(net)", EACH, 0),
+    "one for all keys": ("self.runners = dict.fromkeys(names, Runner(net))", EACH, 1),
+    "none for all keys": ("self.runners = dict.fromkeys(names)", EACH, 0),
+    "a list of one": ("self.all = [Runner(net)] * 4", "for each in self.all: each.free()", 1),
+    "a padded table": (
+        (
+            "made = {n: Runner(n) for n in names}\n        for rows in range(9):\n"
+            "            self.runners[rows] = made[min(n for n in names if n >= rows)]"
+        ),
+        EACH,
+        1,
+    ),
+    "a padded list": (
+        (
+            "made = [Runner(n) for n in names]\n        self.all = []\n        for rows in range(9):\n"
+            "            self.all.append(made[bisect_left(names, rows)])"
+        ),
+        "for each in self.all: each.free()",
+        1,
+    ),
+    "a padded list, once each": (
+        (
+            "made = [Runner(n) for n in names]\n        self.all = []\n        for rows in range(9):\n"
+            "            self.all.append(made[bisect_left(names, rows)])"
+        ),
+        "for each in dict.fromkeys(self.all): each.free()",
+        0,
+    ),
+    "by the half": (
+        "made = [Runner(n) for n in names]\n        self.all = [made[n // 2] for n in range(9)]",
+        "for each in self.all: each.free()",
+        1,
+    ),
+    "one by one, by number": (
+        "made = [Runner(n) for n in names]\n        self.all = [made[n] for n in range(len(names))]",
+        "for each in self.all: each.free()",
+        0,
+    ),
+    "made anew in each round": (
+        "for rows in range(9): self.runners[rows] = Runner(min(n for n in names if n >= rows))",
+        EACH,
+        0,
+    ),
     "in a loop": (LOOP, EACH, 1),
     "one by one": (TWO, EACH, 1),
     "in a display": (DISPLAY, EACH, 1),

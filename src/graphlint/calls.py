@@ -46,12 +46,15 @@ from graphlint.values import (
     is_vague,
     literal_value,
     negated,
+    searched,
     union,
 )
 from graphlint.vocabulary import Entry
 
 _TAKERS = frozenset(("pop", "popitem", "popleft", "discard", "remove"))
 _VIEWS = frozenset(("values", "copy"))
+_ROUNDING = frozenset(("bisect", "bisect_left", "bisect_right", "ceil", "floor", "max", "min", "round", "searchsorted"))
+"""Give the same for several questions."""
 _SAME = frozenset(("list", "tuple", "set", "sorted", "reversed", "iter", "frozenset", "dict", "deque"))
 _DICTS = frozenset(("dict", "OrderedDict", "defaultdict", "WeakValueDictionary", "WeakKeyDictionary"))
 _FRESH_METHODS = frozenset(("new_empty", "new_zeros", "new_ones", "new_full", "new_tensor"))
@@ -148,6 +151,11 @@ class Calling(Awaiting):
                     slot = (f"mod:{bound.function}", MEMO)
                     self.touch("drop", (slot,), slot, expr.span)
                 return NOTHING_KNOWN
+            if name == "fromkeys" and len(args) > 1:
+                self.value(args[0])
+                value = self.value(args[1])
+                tags = frozenset(("doubled",)) if self.is_object(value) else frozenset[str]()
+                return Value(((f"@{expr.span.start}",),), (Type("dict", value.types),), each=value, tags=tags)
             if self._is_nothing(expr):
                 return Value(((f"@{expr.span.start}",),), (Type(TENSOR),), tags=frozenset(("empty",)))
             if name not in _NAMING or not (args or expr.keywords):
@@ -213,6 +221,9 @@ class Calling(Awaiting):
                 return Value(calls=calls, symbol=function.symbol if not function.calls else None)
             case ("enumerate", (one, *_)):
                 return Value(each=Value(items=(NOTHING_KNOWN, self.value(one).element)))
+            case ("next", (one, *rest)) if isinstance(expr.callee, flow.Name):
+                item = searched(self.value(one).element)
+                return union([item, *map(self.value, rest)]) if rest else item
             case ("zip", (flow.Op() as spread,)) if flow.is_spread(spread):
                 rows = self.value(spread.operands[0]).element.items or ()
                 columns = tuple(
@@ -487,6 +498,7 @@ class Calling(Awaiting):
             )
         result = self.by_name(name, Value(((f"@{expr.span.start}",),), fields=fields), expr.span)
         named = self.vocabulary.names.is_stream(name)
+        named |= {"coarse"} if name in _ROUNDING else frozenset()
         if name.startswith("register_") and name.endswith("hook") and args:
             self._hook(args[0])
         result = self.made_of((receiver, *args, *keywords.values()), result._replace(tags=result.tags | named))
@@ -699,7 +711,7 @@ class Calling(Awaiting):
         if name in ("get", "__getitem__") and args:
             if not kinds & _DICTS and kinds:
                 return None
-            return receiver.element
+            return searched(receiver.element) if "coarse" in args[0].tags else receiver.element
         return NOTHING_KNOWN if kinds else None
 
     def _kinds(self, name: str) -> Iterator[str]:
@@ -994,6 +1006,8 @@ class Calling(Awaiting):
             value = built.returns if built is not None else self.all.return_value(bound.function)
         kept = built is not None and function.memo is not None
         value = rebased(value, bindings, span, 0)
+        if "met" in value.tags:
+            value = searched(value)
         if kept and "pool" in value.tags and function.memo == "function":
             slot = (f"mod:{bound.function}", MEMO)
             value = value._replace(places=(slot,), slot=slot)

@@ -41,6 +41,7 @@ from graphlint.values import (
     Value,
     flat,
     implies_capture,
+    met,
     negated,
     union,
 )
@@ -49,6 +50,7 @@ from graphlint.vocabulary import Vocabulary
 _MOST_VARIANTS = 8
 _SHORT = 300
 """Bytes of a function that is built whoever calls it."""
+_TAKES = frozenset(("clear", "drop", "pop"))
 _MISSES = frozenset(("KeyError", "AttributeError", "LookupError", "IndexError"))
 
 
@@ -142,6 +144,7 @@ class Evaluation(Expressions):
             span = self.entry.facts.span
             node = b.Either(("atom", "none", self.remembered), node, b.Leaves("return", span), span)
         self.note_ways()
+        self._note_put_again(node)
         returns = union(self.returns) if self.returns else self._declared_return()
         if returns.fresh:  # what is kept here is no new memory of the caller's
             kept = {
@@ -193,6 +196,12 @@ class Evaluation(Expressions):
                     self.all.ways.setdefault(owner, {}).setdefault((name, *way), set()).add((attribute,))
 
         self._note_names()
+
+    def _note_put_again(self, node: Node) -> None:
+        """Note which tables keep what a search in them came by, under one more key; where nothing is taken out, it has both."""
+        if self.put_again:
+            taken = {each.slot for each in b.walk(node) if isinstance(each, b.Touches) and each.how in _TAKES}
+            self.all.doubled |= self.put_again - taken
 
     def _note_names(self) -> None:
         """Note which attributes the constructor gives one object, or one that may be another's: `self.draft = draft or target`."""
@@ -345,7 +354,7 @@ class Evaluation(Expressions):
         before = dict(self.env)
 
         def body() -> None:
-            self.come_round(star, value.element)
+            self.come_round(star, met(value.element))
             self.run(star.body)
 
         self.loosened(star.body)
@@ -445,6 +454,8 @@ class Evaluation(Expressions):
                 return
         start = len(self.out)
         value = self.value(bind.value)
+        if value.slot is not None and _is_under_another(bind):
+            self.put_again.add(value.slot)
         is_copy = isinstance(bind.target, flow.Name) and _is_copy(bind.value) and not bind.op
         if bind.op:
             before = self.value(bind.target)
@@ -739,6 +750,17 @@ class Evaluation(Expressions):
         if not self.in_capture:
             self.capturing = graph.places
             self.hold_made(span)
+
+
+def _is_under_another(bind: flow.Bind) -> bool:
+    """Whether a table is given an entry of it under another key: `self.runners[alias] = self.runners[name]`."""
+    match bind.target, bind.value:
+        case flow.Item(base=table, key=key), (
+            flow.Item(base=other, key=old) | flow.Call(callee=flow.Attr(base=other, name="get"), args=(old, *_))
+        ):
+            keys = [repr(each.value) if isinstance(each, flow.Lit) else flow.dotted_text(each) for each in (key, old)]
+            return flow.dotted_text(table) == flow.dotted_text(other) and all(keys) and keys[0] != keys[1]
+    return False
 
 
 def _thinned(target: Expr, value: Expr) -> Expr | None:

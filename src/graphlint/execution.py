@@ -504,8 +504,11 @@ class Execution:
         if self.whole is None or (built := self.whole(call.behavior.key)) is None:
             return False
 
-        def record(state: frozenset[Touched], event: Event, _: Config) -> tuple[State, Effect] | None:
+        def record(state: frozenset[Touched], event: Event, now: Config) -> tuple[State, Effect] | None:
             node = event.node
+            if isinstance(node, b.Happens) and node.effect is Effect.GRAPH_DEATH and len(event.places) == 1:
+                if now.fact(("none", event.places[0])):
+                    return state | {("none", frozenset(), event.places, ())}, Effect.SYNC
             if self.monitor(config.state, event, config) is not None:
                 raise _HeardError  # there is something left to end, which says more
             if not isinstance(node, b.Touches) or node.slot is None:
@@ -638,7 +641,7 @@ def _raises(behavior: Behavior) -> bool:
 
 
 def given_back(touched: frozenset[Touched]) -> bool:
-    """Whether these touches together give back something that is there to be given back once.
+    """Whether these touches together give back something that is there to be given back once, or ask it of None.
 
     A count that goes down, or up where others take from it, what goes back into a list to be taken again, and an entry that
     must be there to be removed. Not where both directions meet, and not where the amount is an attribute that is written on
@@ -648,7 +651,7 @@ def given_back(touched: frozenset[Touched]) -> bool:
     down, up = ({places for how, _, places, _ in touched if how == each} for each in ("count", "raise"))
     for how, tags, places, amount in touched:
         if places and written.isdisjoint(amount):
-            if how == "return" and amount:
+            if how == "none" or (how == "return" and amount):
                 return True
             if (places in down | up and places not in down & up) or (how == "pop" and "strict" in tags):
                 return True

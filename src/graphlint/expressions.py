@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from graphlint import behavior as b
 from graphlint import flow
 from graphlint.calls import Calling
 from graphlint.flow import Expr
-from graphlint.frame import is_made_in, last_word
+from graphlint.frame import is_made_in, is_shared_out, last_word
 from graphlint.handed import METHODS, written_out
 from graphlint.lookups import unrolled
 from graphlint.rebasing import all_of
@@ -27,6 +28,7 @@ from graphlint.values import (
     Value,
     is_of_elements,
     literal_value,
+    met,
     negated,
     union,
 )
@@ -87,9 +89,10 @@ class Expressions(Calling):
             case flow.Op(operands=operands):
                 values = [self.value(operand) for operand in operands]
                 tags = frozenset(("captured",)) if self.in_capture else frozenset[str]()
+                tags |= {"coarse"} if expr.op in ("//", "%") else frozenset[str]()
                 types = tuple(dict.fromkeys(t for v in values for t in v.types if t.name == TENSOR))
                 if expr.op == "*" and any(isinstance(each, flow.Group) and each.kind == "list" for each in operands):
-                    types = (Type("list"),)  # `[None] * n`
+                    return self.repeated(values, expr.span)
                 result = self.made_of(values, Value(((f"@{expr.span.start}",),), types, tags=tags))
                 if not any(isinstance(operand, flow.Lit) for operand in operands):  # a count grows by numbers
                     self.compute(values, result)
@@ -117,6 +120,17 @@ class Expressions(Calling):
                 return self.imported(expr)
             case flow.Text(parts=parts):
                 return self.made_of([self.value(part) for part in parts], Value(types=(Type("str"),)))
+
+    def repeated(self, values: Sequence[Value], span: Span) -> Value:
+        """A list of the same items many times: `[None] * n`."""
+        tags = frozenset(("captured",)) if self.in_capture else frozenset[str]()
+        items = [item for value in values for item in value.items or ()]
+        each = items[0] if len(items) == 1 and self.is_object(items[0]) else None
+        types = (Type("list", each.types if each is not None else ()),)
+        tags |= {"doubled"} if each is not None else frozenset()
+        result = self.made_of(values, Value(((f"@{span.start}",),), types, tags=tags, each=each))
+        self.compute(values, result)
+        return result
 
     def handed_on(self, expr: flow.Attr, held: Value) -> Value | None:
         """A method of a container, or of a graph, that is not called here: the function that calls it."""
@@ -178,7 +192,7 @@ class Expressions(Calling):
             tags = iterable.tags & {"namespace"}
             listed = Value(((f"@{expr.span.start}",),), types, items=tuple(values), tags=tags)
             return self.made_of(values, listed)
-        node = self.nodes(lambda: once(iterable.element))
+        node = self.nodes(lambda: once(met(iterable.element)))
         self.env = saved
         if node != b.NOTHING:
             self.emit(b.Repeat(node, b.NOTHING, iterable.places[:1], expr.span))
@@ -187,6 +201,8 @@ class Expressions(Calling):
         kind = "iterator" if expr.kind == "generator" else expr.kind
         tags = element.tags & {"captured"}
         if expr.key is not None and self.is_object(element) and not is_made_in(element.places[0], expr.span):
+            tags |= {"doubled"}
+        if is_shared_out(element, expr.span):
             tags |= {"doubled"}
         result = Value(((f"@{expr.span.start}",),), (Type(kind, element.types),), each=element, tags=tags)
         return self.made_of(values, result)

@@ -50,6 +50,7 @@ from graphlint.values import (
 )
 
 _DEEPEST_DISPLAY = 2
+_INHERITED = frozenset(("stream", "coarse"))
 _MOST_ITEMS = 16
 """Most items of a container that is filled one by one, to be told apart."""
 
@@ -96,6 +97,8 @@ class Frame(Holding):
         """Attributes of the object, and what the constructor gives them."""
         self.entered: dict[Slot, dict[Place, str]] = {}
         """Tables, what was put into them, and the key under which it was put there first, where that is written out."""
+        self.put_again: set[Slot] = set()
+        """Tables that are given what they have, under one more key."""
         self.loops: list[Span] = []
         self.deferred: dict[str, list[tuple[Node, Span]]] = {}
         """By root of an exit stack's place, what it does at its end: nodes, and the spans that registered them."""
@@ -282,6 +285,8 @@ class Frame(Holding):
             self.put_in(places, value)
         if self.emitting and slot is not None and self._is_doubled(how, slot, value, key):
             self.all.doubled.add(slot)
+        if self.emitting and slot is not None and key is not None and "met" in value.tags and len(places) == 1:
+            self.put_again |= {slot} if (*places[0], ELEMENT) in value.places else set()
         if self.emitting and slot is not None and how in ("write", "add"):
             notes = self.all.note(slot)
             notes.tags |= tags & HELD
@@ -325,12 +330,14 @@ class Frame(Holding):
         """Whether a table is given one object under several keys: in a loop over the names, one after the other, in a display."""
         if how == "write" and "doubled" in value.tags:
             return True
+        if how == "add" and self.loops and is_shared_out(value, self.loops[-1]):
+            return True
         if how != "add" or key is None or not self.is_object(value):
             return False
         if key.literal is not None:
             return self.entered.setdefault(slot, {}).setdefault(value.places[0], key.literal) != key.literal
         outside = bool(self.loops) and not is_made_in(value.places[0], self.loops[-1])
-        return outside and any(ELEMENT in each for each in key.places)
+        return outside and any(ELEMENT in each or is_made_in(each, self.loops[-1]) for each in key.places)
 
     def is_object(self, value: Value) -> bool:
         """Whether a value is one object of a class of the project."""
@@ -522,7 +529,7 @@ class Frame(Holding):
             return result
         reads = frozenset(tuple(dict.fromkeys(place for value in values for place in sources(value)))[:MOST_READ])
         fresh = tuple(dict.fromkeys(origin for value in values for origin in value.fresh))[:WIDEST]
-        tags = result.tags | {"stream"} if any("stream" in value.tags for value in values) else result.tags
+        tags = result.tags.union(*(value.tags & _INHERITED for value in values))
         return result._replace(reads=result.reads | reads, fresh=result.fresh or fresh, tags=tags)
 
     def is_tensor(self, value: Value) -> bool:
@@ -668,6 +675,11 @@ def _slots(value: Value, depth: int = 0) -> Iterator[Slot]:
 def last_word(expr: Expr) -> str:
     """The name, or the last part of the attribute, that an expression is; nothing for others."""
     return expr.name if isinstance(expr, flow.Attr) else expr.id if isinstance(expr, flow.Name) else ""
+
+
+def is_shared_out(value: Value, span: Span) -> bool:
+    """Whether something may be there before, and be given out again in the next round of a loop."""
+    return "coarse" in value.tags and any(not is_made_in(place, span) for place in value.places)
 
 
 def is_made_in(place: Place, span: Span) -> bool:

@@ -28,6 +28,7 @@ from graphlint.values import (
     flat,
     literal_value,
     negated,
+    searched,
     union,
 )
 
@@ -278,10 +279,15 @@ class Lookups(Frame):
         return Value(((*value.places[0], key.value),), known.types, known.symbol, calls, slot=slot)
 
     def item(self, base: Value, index: Expr, span: Span) -> Value:
+        """What an index or a key gives."""
+        key = self.value(index)
+        value = self._item(base, key, index, span)
+        return searched(value) if "coarse" in key.tags else value
+
+    def _item(self, base: Value, key: Value, index: Expr, span: Span) -> Value:
         if isinstance(index, flow.Lit) and isinstance(index.value, int) and base.items is not None:
             if -len(base.items) <= index.value < len(base.items):
                 return base.items[index.value]
-        key = self.value(index)
         if isinstance(index, flow.Op) and index.op == "Slice":
             return base._replace(items=None)
         if base.fresh and any(self.vocabulary.canonical(t.name) == TENSOR for t in base.types):

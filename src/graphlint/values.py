@@ -177,7 +177,8 @@ class Value(NamedTuple):
     tags: frozenset[str] = frozenset()
     """tensor (fresh device memory), captured (made inside a capture), graph, pool, mempool, none, empty, true, false,
     stream (it is, or is made of, the identity of a stream), copy (another container, with the items of this one), namespace
-    (an object's attributes by name), and doubled (a container that has one object under several keys)."""
+    (an object's attributes by name), doubled (a container that has one object under several keys), coarse (a key that is the
+    same for several questions, or what is found under one), and met (an item that a loop or a search has come by)."""
     slot: tuple[str, str] | None = None
     """Owner (class or module) and attribute that it was read from."""
     test: Test | None = None
@@ -216,6 +217,18 @@ class Value(NamedTuple):
 
 
 NOTHING_KNOWN = Value()
+_MET = frozenset(("met",))
+_SEARCHED = frozenset(("met", "coarse"))
+
+
+def met(value: Value) -> Value:
+    """An item as a loop comes by it."""
+    return value._replace(tags=value.tags | _MET) if value.places else value
+
+
+def searched(value: Value) -> Value:
+    """An item as a search gives it: the same one may be given to several who ask."""
+    return value._replace(tags=value.tags | _SEARCHED) if value.places else value
 
 
 def union(values: tuple[Value, ...] | list[Value]) -> Value:
