@@ -22,10 +22,10 @@ LAYERS = """
     emptying last_given | holding | frame | lookups hooks | deferred | endings | awaiting | calls | expressions | evaluate
     slices | candidates holdings origins | answers meanings | summaries | inherited obtained | provenance | enrolled | engines
     fleeting identity inside keeping ownership portions readers teardowns stores combinations platforms | renewals | absence
-    arenas cohabitants descents elsewhere entering gates growth likeness registries releases retention submodules variables
-    warming | branches reaching workspaces | typestate requests | namings pools | registry suppress | cpp codemod | config
-    native | files | report rows writing silencing | check | explain fixing listing owners | regressions | validation | cli
-    codemod_command | __main__
+    arenas cohabitants descents elsewhere entering gates growth likeness registries releases retention submodules takings
+    variables warming | branches reaching workspaces | typestate requests | namings pools | registry suppress | cpp codemod
+    | config native | files | report rows writing silencing | check | explain fixing listing owners | regressions |
+    validation | cli codemod_command | __main__
 """
 RANK = {name: rank for rank, layer in enumerate(LAYERS.split("|")) for name in layer.split()}
 

@@ -321,3 +321,153 @@ class Lanes:
 
 def test_a_mixin_releases_for_its_object(tmp_path: Path) -> None:
     assert found(tmp_path, TABLE + MIXED) == ["self.drop_all()"]
+
+
+ENGINE = """
+class Trial:
+    def __init__(self, body):
+        self.body = body
+        self.graph = None
+
+    def __enter__(self):
+        return self
+
+    def cost(self, x):
+        self.body(x)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.y = self.body(x)
+        return torch.cuda.memory_reserved()
+
+    def __exit__(self, *error):
+        self.graph.reset()
+        self.graph = self.y = None
+        drop_tiles()
+
+
+def body(x):
+    return x * tile("all", x.numel())
+
+
+class Engine:
+    def __init__(self):
+        self.graphs = {}
+
+    def record(self, n):
+        x = torch.zeros(n, device="cuda")
+        body(x)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            y = body(x)
+        self.graphs[n] = graph, x, y
+
+    def admit(self, n):
+        FIRST
+        with Trial(body) as trial:
+            cost = trial.cost(torch.zeros(n, device="cuda"))
+        if cost < 1 << 30:
+            self.record(n)
+
+    def end(self):
+        for graph, _, _ in self.graphs.values():
+            graph.reset()
+        self.graphs.clear()
+"""
+
+
+def test_a_trial_lies_beside_the_engine_that_makes_it(tmp_path: Path) -> None:
+    assert found(tmp_path, TABLE + ENGINE.replace("FIRST", "pass")) == ["drop_tiles()"]
+
+
+def test_an_engine_without_graphs_needs_nothing(tmp_path: Path) -> None:
+    assert found(tmp_path, TABLE + ENGINE.replace("FIRST", "self.end()")) == []
+
+
+STORE = """
+import torch
+
+
+class Store:
+    def __init__(self):
+        self.tiles = {}
+
+    def tile(self, user, n):
+        if (user, n) not in self.tiles:
+            if torch.cuda.is_current_stream_capturing():
+                raise RuntimeError("warm up first")
+            self.tiles[user, n] = torch.empty(n, device="cuda")
+        return self.tiles[user, n]
+
+
+store = Store()
+
+
+def store_of_all():
+    global store
+    if store is None:
+        store = Store()
+    return store
+
+
+def tile(user, n):
+    return store.tile(user, n)
+
+
+def renew():
+    global store
+    store = Store()
+
+"""
+
+
+def test_a_new_manager_takes_the_memory_of_the_old_one_along(tmp_path: Path) -> None:
+    assert found(tmp_path, STORE + PLAYER.replace("RELEASE", "renew()").replace("USER", "name")) == ["renew()"]
+
+
+def test_a_manager_where_there_is_none_takes_nothing(tmp_path: Path) -> None:
+    text = PLAYER.replace("RELEASE", "store_of_all()").replace("USER", "name")
+    assert found(tmp_path, STORE + text) == []
+
+
+KINDS = """
+import torch
+
+tiles = {}
+
+
+def tile(kind, user, n):
+    if (kind, user, n) not in tiles:
+        if torch.cuda.is_current_stream_capturing():
+            raise RuntimeError("warm up first")
+        tiles[kind, user, n] = torch.empty(n, device="cuda")
+    return tiles[kind, user, n]
+
+
+def drop_kind(kind):
+    for key in [key for key in tiles if key[0] == kind]:
+        del tiles[key]
+
+
+def drop_user(user):
+    for key in [key for key in tiles if key[1] == user]:
+        del tiles[key]
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("release", "expected"),
+    [
+        ('drop_kind("gated")', 1),
+        ("drop_kind(KIND)", 1),
+        ("drop_kind(self.KIND)", 1),
+        ("drop_kind(Player.KIND)", 1),
+        ("drop_user(self.name)", 0),
+    ],
+)
+def test_entries_of_one_kind_are_those_of_all_of_that_kind(tmp_path: Path, release: str, expected: int) -> None:
+    text = PLAYER.replace("tile(self.USER,", 'tile("gated", self.USER,').replace("USER", "name")
+    text = text.replace("class Player:", 'KIND = "gated"\n\n\nclass Player:\n    KIND = "gated"\n').replace(
+        "RELEASE", release
+    )
+    assert len(found(tmp_path, KINDS + text)) == expected

@@ -14,14 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from graphlint import behavior as b
 from graphlint import flow
 from graphlint.absence import is_never_none
 from graphlint.arenas import kinds_of, reads_of, sites_of
-from graphlint.assignments import argument_for, given_locally
 from graphlint.cohabitants import (
     asks_of_all,
     beside,
@@ -32,7 +30,6 @@ from graphlint.cohabitants import (
     parts_on_way,
     told_apart,
 )
-from graphlint.conditions import asked_around
 from graphlint.descents import NotPartedError, descent, described
 from graphlint.edits import Applicability, Fix
 from graphlint.effects import Effect
@@ -42,6 +39,7 @@ from graphlint.paths import Event, Frame, atoms
 from graphlint.project import FunctionEntry
 from graphlint.readers import cannot_read, keeps_items, owners, reads_within, shares
 from graphlint.summaries import Analysis, Site
+from graphlint.takings import is_wide
 from graphlint.typestate import place_text, step
 from graphlint.values import ELEMENT, Place, Test
 from graphlint.visiting import visit
@@ -116,7 +114,7 @@ def _per_engine(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]]) 
 def _is_of_everybody(analysis: Analysis, root: b.Behavior, owner: str, site: Site) -> bool:
     """Whether an object's own method gives up what belongs to all, with no question who else is there."""
     event = site.event
-    if not _is_wide(analysis, site) or not _is_own(analysis, owner, event) or _is_last_user(analysis, site):
+    if not is_wide(analysis, site) or not _is_own(analysis, owner, event) or _is_last_user(analysis, site):
         return False
     if _is_item_taken(event) and Effect.GRAPH_DEATH not in kinds_of(analysis, root):
         return False  # a table that makes room, not an engine that ends
@@ -167,20 +165,29 @@ def _of_one_name(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]])
             slot = site.event.node.slot
             is_table = isinstance(site.event.node, b.Touches) and any(p[0].startswith(_SHARED) for p in site.places)
             graphs = site.effect is Effect.GRAPH_DEATH and is_table
-            memory = site.effect is Effect.WS_RELEASE and slot in reads_of(analysis, function.owner)
+            tables = [each for each in _within(analysis, slot) if each in reads_of(analysis, function.owner)]
+            memory = site.effect is Effect.WS_RELEASE and bool(tables)
             if slot is None or not (graphs or memory):
                 continue
             if not _is_of_everybody(analysis, root, function.owner, site) or _missing_is_given(
                 analysis, function, site
             ):
                 continue
-            named = told_apart(analysis, function.owner, slot)
+            named = next(filter(None, (told_apart(analysis, function.owner, each) for each in (slot, *tables))), None)
             if named is not None and _owns_graphs(analysis, function.owner, root):
                 more = _told(analysis, *named, "each has entries of its own there, under its name")
                 whole = "each has entries under its own name"
                 yield _suspect(
                     analysis, root, site, (), None, holder=_scope(analysis, root, site), whole=whole, more=more
                 )
+
+
+def _within(analysis: Analysis, slot: b.Slot | None) -> Iterator[b.Slot]:
+    """A variable or an attribute, and those of the object that it is."""
+    if slot is not None:
+        yield slot
+        for each in analysis.classes_of(slot):
+            yield from analysis.slots_of(each)
 
 
 def _handed_to_all(analysis: Analysis, runs: Mapping[str, tuple[Repetition, ...]]) -> Iterator[Suspect]:
@@ -434,7 +441,7 @@ def _per_graph(analysis: Analysis) -> Iterator[Suspect]:
         for site in sites:
             loop = _own_loop(site.event)
             if (
-                not _is_wide(analysis, site)
+                not is_wide(analysis, site)
                 or _is_item(site)
                 or _goes_by_items(site)
                 or loop is None
@@ -459,7 +466,7 @@ def _with_one(analysis: Analysis) -> Iterator[Suspect]:
         deaths = [site for site in sites if site.effect is Effect.GRAPH_DEATH and len(site.event.stack) > 1]
         for site in sites if deaths else ():
             slot = site.event.node.slot
-            if site.effect is not Effect.WS_RELEASE or slot is None or not _is_wide(analysis, site):
+            if site.effect is not Effect.WS_RELEASE or slot is None or not is_wide(analysis, site):
                 continue
             if releasing_frame(site.event) not in (0, None) or any(_asked_about(site.event)):
                 continue
@@ -527,7 +534,7 @@ def _beside_table(analysis: Analysis) -> Iterator[Suspect]:
             slot = site.event.node.slot
             if slot is None or site.effect is not Effect.WS_RELEASE:
                 continue
-            if not _is_wide(analysis, site) and not _is_of_no_item(root, site):
+            if not is_wide(analysis, site) and not _is_of_no_item(root, site):
                 continue
             users = (analysis.project.functions[frame.function].owner for frame in site.event.stack[1:])
             if any("graph" in analysis.owns(user) for user in users if user is not None):
@@ -622,168 +629,6 @@ def _owns_graphs(analysis: Analysis, owner: str, root: b.Behavior) -> bool:
 def _methods(analysis: Analysis, owner: str) -> tuple[str, ...]:
     entry = analysis.project.classes.get(owner)
     return tuple(entry.methods.values()) if entry is not None else ()
-
-
-def _is_wide(analysis: Analysis, site: Site) -> bool:
-    """Whether an effect releases more than one object's memory or graphs."""
-    node = site.event.node
-    if site.effect not in (Effect.WS_RELEASE, Effect.GRAPH_DEATH):
-        return False
-    if isinstance(node, b.Happens) and node.effect is Effect.WS_RELEASE and node.scope == "process":
-        return True
-    if isinstance(node, b.Touches) and node.how == "pop":
-        if not _is_until_empty(analysis, site) and not _is_any(analysis, site):
-            return False  # one entry, chosen by its key
-    if any(_is_down_to_a_mark(analysis, site.event, loop) for loop in site.event.loops):
-        return False
-    shared = [place for place in site.places if place[0].startswith(_SHARED)]
-    if any(_asks_whose(guard, place) for guard in site.event.guards for place in shared if ELEMENT in place):
-        return False
-    if shared and site.event.loops and _is_chosen(analysis, site.event):
-        return False
-    if isinstance(node, b.Touches) and all(ELEMENT in place for place in site.places):
-        return any(_runs_over(analysis, site.event, loop, place) for loop in site.event.loops for place in shared)
-    return bool(shared)
-
-
-def _asks_whose(guard: Test, place: Place) -> bool:
-    """Whether a test compares what an item says of itself with what whoever releases says of himself."""
-    item = place[: place.index(ELEMENT) + 1]
-    match guard:
-        case ("compare", _, read, _):
-            return any(each[: len(item)] == item for each in read) and any(each[0].startswith("$") for each in read)
-        case ("not", inner):
-            return _asks_whose(inner, place)
-        case ("and", *inner):
-            return any(_asks_whose(each, place) for each in inner)
-    return False
-
-
-def _is_chosen(analysis: Analysis, event: Event) -> bool:
-    """Whether a loop asks of each item something of what the caller gives: `if name.startswith(prefix)`."""
-    loop = event.loops[-1]
-    depth = next((depth for depth, frame in enumerate(event.stack) if frame.function == loop.function), 0)
-    function = analysis.project.functions[loop.function]
-    if not depth:
-        return False
-    call = _call_at(analysis, event.stack[depth - 1])
-    params = function.facts.params if call is not None else ()
-    named = {param.name: argument_for(function, call, param.name) for param in params if call is not None}
-    given = {name for name, value in named.items() if value is not None and not isinstance(value, flow.Lit)}
-    for statement in flow.statements(function.lowered.flow) if given else ():
-        if isinstance(statement, flow.Star) and statement.span == loop.span and statement.target is not None:
-            items = flow.variables(statement.target)
-            for asked in asked_around(statement.body, event.stack[depth].span):
-                names = flow.variables(asked.expr)
-                asks_none = any(
-                    isinstance(part, flow.Op) and part.op in ("is", "is not") for part in flow.parts(asked.expr)
-                )
-                if not asks_none and not names.isdisjoint(items) and not names.isdisjoint(given):
-                    return True
-    return False
-
-
-def _is_until_empty(analysis: Analysis, site: Site) -> bool:
-    """Whether entries are taken out of a table for as long as there are any: `while table: table.popitem()`."""
-    event = site.event
-    if not event.loops or not any(("atom", "true", place) in event.guards for place in site.places):
-        return False
-    loop = event.loops[-1]
-    return any(
-        isinstance(each, flow.Star) and each.span == loop.span and each.iterable is None
-        for each in flow.statements(analysis.project.functions[loop.function].lowered.flow)
-    )
-
-
-def _is_any(analysis: Analysis, site: Site) -> bool:
-    """Whether a loop takes out of a table whichever entry it comes to, until few enough are left: `next(iter(table))`."""
-    event = site.event
-    loop = event.loops[-1] if event.loops else None
-    if loop is None or loop.function != event.stack[-1].function or not site.places:
-        return False
-    table = b.last_name(site.places[0])
-    body = analysis.project.functions[loop.function].lowered.flow
-    for each in flow.statements(body):
-        if not isinstance(each, flow.Star) or each.span != loop.span or each.iterable is not None:
-            continue
-        key = _taken(each.body, event.node.span)
-        if key is None:
-            return True
-        chosen = (made for name, made, how in given_locally(each.body) if how == "set" and name == flow.last_name(key))
-        return any(flow.last_name(part) == table for made in (key, *chosen) for part in flow.parts(made))
-    return False
-
-
-def _is_down_to_a_mark(analysis: Analysis, event: Event, loop: Frame) -> bool:
-    """Whether what a caller names stays: `while len(table) > mark` takes only what came behind it, unless that is a constant."""
-    function = analysis.project.functions[loop.function]
-    params = {param.name for param in function.facts.params[1 if function.owner is not None else 0 :]}
-    tests = (
-        each.test
-        for each in flow.statements(function.lowered.flow)
-        if isinstance(each, flow.Star) and each.span == loop.span and each.iterable is None and each.test is not None
-    )
-    tables = {part for place in event.places for part in place if part != ELEMENT}
-    parts = [list(flow.parts(test)) for test in tests]
-    asked = [
-        each
-        for each in parts
-        if any(isinstance(part, flow.Attr | flow.Name) and flow.last_name(part) in tables for part in each)
-    ]
-    marks = [part for each in asked for part in each if isinstance(part, flow.Name) and part.id in params]
-    return bool(marks) and not any(_is_constant(analysis, event, loop.function, each) for each in marks)
-
-
-def _taken(body: flow.Flow, at: Span) -> flow.Expr | None:
-    """The key under which something is taken out of a table at a place; None where none is named."""
-    for call in flow.calls(body):
-        if call.span == at:
-            return call.args[0] if call.args else None
-    drops = (each.target for each in flow.statements(body) if isinstance(each, flow.Drop) and each.span == at)
-    return next((target.key for target in drops if isinstance(target, flow.Item)), None)
-
-
-def _runs_over(analysis: Analysis, event: Event, loop: Frame, place: Place) -> bool:
-    """Whether a loop runs over a table, or until it is empty, and not over keys or parts of it that were chosen before."""
-    whole = place[: place.index(ELEMENT)]
-    for statement in flow.statements(analysis.project.functions[loop.function].lowered.flow):
-        if not isinstance(statement, flow.Star) or statement.span != loop.span:
-            continue
-        if statement.iterable is None:
-            return ("atom", "true", whole) in event.guards
-        waiting = [statement.iterable]
-        while waiting:
-            expr = waiting.pop()
-            if flow.last_name(expr) == whole[-1]:
-                return True
-            match expr:
-                case flow.Item(base=base, key=key):
-                    if flow.last_name(base) == whole[-1]:
-                        return _is_constant(analysis, event, loop.function, key)
-                case flow.Each(tests=(_, *_)):
-                    continue  # it leaves some out
-                case flow.Call(callee=flow.Attr(base=base, name="get" | "pop" | "setdefault"), args=(key, *_)):
-                    if flow.last_name(base) == whole[-1] and not _is_constant(analysis, event, loop.function, key):
-                        return False
-            waiting += flow.subexpressions(expr)
-    return False
-
-
-def _is_constant(analysis: Analysis, event: Event, function: str, key: flow.Expr) -> bool:
-    """Whether a key says the same for all who come to an event: it is written out, there or in the call that leads there."""
-    if not isinstance(key, flow.Name):
-        return isinstance(key, flow.Lit) or (isinstance(key, flow.Op) and key.op == "Slice")
-    entry = analysis.project.functions[function]
-    defaults = {param.name: param.default for param in entry.facts.params}
-    for outer, inner in pairwise(event.stack):
-        if inner.function == function and (call := _call_at(analysis, outer)) is not None:
-            return isinstance(argument_for(entry, call, key.id) or defaults.get(key.id), flow.Lit)
-    return False
-
-
-def _call_at(analysis: Analysis, frame: Frame) -> flow.Call | None:
-    """The call by which the way goes on from a function."""
-    return next((call for call in analysis.project.functions[frame.function].calls if call.span == frame.span), None)
 
 
 def _is_last_user(analysis: Analysis, site: Site) -> bool:

@@ -30,6 +30,9 @@ _WHOLE = frozenset(("all", "any", "len", "max", "min", "sum", "total"))
 _IDENTITY = frozenset(("id", "key", "label", "name", "namespace", "owner", "prefix", "tag", "uid", "uuid"))
 """Words in the names of attributes that tell one object from the others of its class."""
 
+_MOST_HANDED_ON = 32
+"""Most functions that hand a name on to what makes a key of it."""
+
 
 class Beside(NamedTuple):
     """An object of another class that uses the same memory, where a function runs the release of one of them."""
@@ -69,16 +72,18 @@ def beside(analysis: Analysis, root: Behavior) -> Iterator[tuple[Site, str, Besi
                 if each.effect is Effect.GRAPH_DEATH and each.event.stack[0] != site.event.stack[0]
                 for place in each.places
             }
-            for name, other in _users(analysis, function.owner, owner, slot):
-                mine: Place = (me, name)
-                if at[:2] != mine and not any(place[:2] == mine for place in dead):
+            for mine, other in _users(analysis, function.owner, owner, slot, me):
+                if at[: len(mine)] != mine and not any(place[: len(mine)] == mine for place in dead):
                     yield site, frame.function, Beside(root.function, site.event.stack[0], other)
                     break
             break
 
 
-def _users(analysis: Analysis, holder: str, owner: str, slot: Slot) -> Iterator[tuple[str, str]]:
-    """Attributes of a class with objects of other classes than one whose graphs read what a slot holds, and these classes."""
+def _users(analysis: Analysis, holder: str, owner: str, slot: Slot, me: str) -> Iterator[tuple[Place, str]]:
+    """Objects of other classes than one whose graphs read what a slot holds, and these classes: an object, and its attributes."""
+    if owner not in analysis.project.mro(holder) and slot in reads(analysis, holder):
+        if "graph" in analysis.owns(holder) and not keeps_items(analysis, holder, slot):
+            yield (me,), holder
     for each in analysis.project.mro(holder):
         if each not in analysis.project.classes:
             continue
@@ -89,7 +94,7 @@ def _users(analysis: Analysis, holder: str, owner: str, slot: Slot) -> Iterator[
                 if "graph" not in analysis.owns(t.name) or slot not in reads(analysis, t.name):
                     continue
                 if not keeps_items(analysis, t.name, slot) and not shares(analysis, t.name, slot):
-                    yield name, t.name
+                    yield (me, name), t.name
 
 
 def asks_of_all(analysis: Analysis, event: Event) -> bool:
@@ -280,18 +285,26 @@ def told_apart(analysis: Analysis, owner: str, slot: Slot) -> tuple[str, Span] |
                 if store.receiver is not None and _is_of(analysis, store, owner):
                     if key[0] == f"${store.receiver}" and len(key) == 2 and _names_one(key[1]):
                         return store.function, analysis.project.functions[store.function].facts.span
-    for store, keys in _keyed(analysis, slot):
-        params = {key[0][1:] for key in keys if len(key) == 1}
-        for calling in analysis.callers.get(store.key, ()) if params else ():
+    waiting = [
+        (store.key, frozenset(key[0][1:] for key in keys if len(key) == 1)) for store, keys in _keyed(analysis, slot)
+    ]
+    seen: set[tuple[str, frozenset[str]]] = set()
+    while waiting:
+        called, params = asked = waiting.pop()
+        if asked in seen or len(seen) > _MOST_HANDED_ON:
+            continue
+        seen.add(asked)
+        for calling in sorted(analysis.callers.get(called, ())) if params else ():
             caller = analysis.effectful[calling]
-            if caller.receiver is None or not _is_of(analysis, caller, owner):
-                continue
             for node in caller.nodes:
-                if isinstance(node, b.Calls) and store.key in node.behaviors:
-                    given = (place for name, places in node.bindings if name in params for place in places)
+                if isinstance(node, b.Calls) and called in node.behaviors:
+                    given = [place for name, places in node.bindings if name in params for place in places]
                     me = f"${caller.receiver}"
-                    if any(len(place) == 2 and place[0] == me and _names_one(place[1]) for place in given):
-                        return caller.function, node.span
+                    if caller.receiver is not None and _is_of(analysis, caller, owner):
+                        if any(len(place) == 2 and place[0] == me and _names_one(place[1]) for place in given):
+                            return caller.function, node.span
+                    handed = (place[0][1:] for place in given if len(place) == 1 and place[0][0] == "$")
+                    waiting.append((calling, frozenset(handed)))
     return None
 
 

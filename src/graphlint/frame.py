@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from graphlint import behavior as b
 from graphlint import flow
-from graphlint.assignments import assigned, is_key, is_record, starts_empty
+from graphlint.assignments import assigned, is_key, starts_empty
 from graphlint.behavior import Node, Slot
 from graphlint.dispatch import text_of
 from graphlint.facts import MODULE, Param
@@ -267,7 +267,7 @@ class Frame(Holding):
         tags |= {word for word, holds in (("strict", strict), ("named", named)) if holds}
         if how == "write" and (constant := self.constant(value)) is not None:
             tags |= {f"={constant}"}
-        if how == "write" and value.exact and not value.fields and self._is_blank_record(value):
+        if how == "write" and value.exact and not value.fields and self._is_made_of_nothing(value):
             tags |= {"new"}
         is_new = how == "write" and value.slot is None and bool(value.types) and "empty" not in tags
         if is_new and all(t.name in CONTAINERS for t in value.types):
@@ -320,11 +320,11 @@ class Frame(Holding):
         inside = value.places if _is_weak(value) else all_of(value)
         self.emit(b.Touches(how, places, slot, span, tags, inside, names, value.fresh, key))
 
-    def _is_blank_record(self, value: Value) -> bool:
-        """Whether a value is a record made here of nothing."""
+    def _is_made_of_nothing(self, value: Value) -> bool:
+        """Whether a value is an object that is made here of nothing."""
         classes = [self.project.classes.get(t.name) for t in value.types]
         made = len(value.places) == 1 and len(value.places[0]) == 1 and value.places[0][0][0] == "@"
-        return made and all(each is not None and is_record(each) for each in classes)
+        return made and bool(classes) and all(each is not None for each in classes)
 
     def _is_doubled(self, how: str, slot: Slot, value: Value, key: Value | None) -> bool:
         """Whether a table is given one object under several keys: in a loop over the names, one after the other, in a display."""

@@ -149,6 +149,10 @@ class Holdings:
             frozenset(tags), tuple(sorted(each for each in names if each in self.project.classes)), tuple(sources), same
         )
 
+    def classes_of(self, slot: Slot) -> Sequence[str]:
+        """Classes of the project that what an attribute or a variable holds can be of."""
+        return [t.name for t in self._types(slot) if t.name in self.project.classes]
+
     def slots_of(self, class_name: str) -> Sequence[Slot]:
         """The attributes of a class's instances."""
         known = self._attributes.get(class_name)

@@ -56,6 +56,8 @@ class Meanings(Holdings):
             return meaning.always
         if config is not None and self._is_gone(node, event.places, config):
             return meaning.always
+        if any(("atom", "none", place) in event.guards for place in event.places):
+            return meaning.always  # made where there is none
         if meaning.of_process and _is_shared(event.places):
             return (Effect.WS_RELEASE, *meaning.given_up, *meaning.always)
         return (*meaning.given_up, *meaning.always)
