@@ -22,7 +22,7 @@ LAYERS = """
     emptying last_given | holding | frame | lookups hooks | deferred | endings | awaiting | calls | expressions | evaluate
     slices | candidates holdings origins | answers meanings | summaries | inherited obtained | provenance | enrolled | engines
     fleeting identity inside keeping ownership portions readers teardowns stores combinations platforms | renewals | absence
-    arenas cohabitants descents elsewhere entering gates growth likeness registries releases retention submodules takings
+    options arenas cohabitants descents elsewhere entering gates growth likeness registries releases retention submodules takings
     variables warming | branches reaching workspaces | typestate requests | namings pools | registry suppress | cpp codemod
     | config native | files | report rows writing silencing | check | explain fixing listing owners | regressions |
     validation | cli codemod_command | __main__

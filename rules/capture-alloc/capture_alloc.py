@@ -22,6 +22,7 @@ from graphlint.effects import Effect
 from graphlint.facts import MODULE
 from graphlint.findings import MAX_STEPS, Finding, Precision, Severity, Step, Suspect
 from graphlint.keeping import Runs, Store, all_runs, is_miss, own_test, read_by, related, stores
+from graphlint.options import asked_for
 from graphlint.paths import Event
 from graphlint.source import Span
 from graphlint.summaries import Analysis
@@ -37,8 +38,9 @@ _ADDS = ("append", "extend", "add", "appendleft")
 def suspects(analysis: Analysis) -> Iterator[Suspect]:
     """Stores of memory that is allocated while a stream is captured.
 
-    Three kinds of evidence: the store is come to inside a capture that the project begins; the key that it is stored
-    under names the stream, which is new in a capture; or a test of the capture lets it happen there and nowhere else.
+    Four kinds of evidence: the store is come to inside a capture that the project begins; the key that it is stored
+    under names the stream, which is new in a capture; a test of the capture lets it happen there and nowhere else; or it
+    is refused in a capture, but only where an option asks for that.
     """
     found = stores(analysis)
     runs = all_runs(analysis)
@@ -47,6 +49,7 @@ def suspects(analysis: Analysis) -> Iterator[Suspect]:
         *_inside_captures(analysis, runs, found),
         *_by_stream(analysis, runs, found),
         *_behind_tests(analysis, runs, found),
+        *_behind_options(analysis, runs, found),
     ):
         place = (suspect.path, suspect.at)
         if place not in best or _rank(suspect) < _rank(best[place]):
@@ -115,6 +118,21 @@ def _behind_tests(analysis: Analysis, runs: Runs, found: tuple[Store, ...]) -> I
         if inside is not None and outside is not None and id(store) in inside and id(store) not in outside:
             doubted = _is_let_go(analysis, store) or _is_of_one_capture(analysis, store)
             yield _suspect(analysis, store, Severity.NOTE if doubted else Severity.ERROR, ())
+
+
+def _behind_options(analysis: Analysis, runs: Runs, found: tuple[Store, ...]) -> Iterator[Suspect]:
+    """Misses that are refused in a capture, so that captured code is known to come there, but only where an option says so."""
+    for store in found:
+        if store.event.in_constructor or store.is_memo or _is_record(analysis, store, store.event):
+            continue
+        refusal = asked_for(analysis, store) if is_miss(analysis, store) else None
+        if refusal is None or id(store) not in (runs.reached(store.root, capturing=True) or {}):
+            continue
+        if runs.survives(store.root, store, capturing=True):
+            source = analysis.project.functions[store.function].module.source
+            text = "refuses in a capture, where an option asks for that"
+            way = (Step(source.path, refusal.stack[0].span, Effect.IS_CAPTURING.value, text),)
+            yield _suspect(analysis, store, Severity.WARNING, way, Precision.MEDIUM)
 
 
 def _is_of_one_capture(analysis: Analysis, store: Store) -> bool:
