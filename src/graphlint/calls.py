@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from graphlint import behavior as b
 from graphlint import flow
@@ -757,6 +757,8 @@ class Calling(Awaiting):
                 notes.types |= {t.name for t in flat(value.types)}
                 self.keep((name, attribute), value)
         types = (Type(name),)
+        if self.emitting:
+            fields |= self.parts_given(Value((place,), types, exact=True), given, aliases.keys(), span)
         canonical = [self.vocabulary.canonical(each) for each in self.project.mro(name)]
         tags = frozenset(("graph", "object")) if GRAPH in canonical else frozenset(("object",))
         value = Value((place,), types, tags=tags, fields=fields, exact=True)
@@ -774,6 +776,31 @@ class Calling(Awaiting):
                 rest = (tuple(args), tuple(keywords.items())) if method == init else ((), ())
                 self.call_functions((Bound(method, value),), rest[0], rest[1], span)
         return value
+
+    def parts_given(
+        self, made: Value, given: Mapping[str, Value], known: Collection[str], span: Span
+    ) -> dict[str, Value]:
+        """The attributes of an object made here that are parts of what it was made with, or copies; those left out that are known."""
+        name, (place,) = made.types[0].name, made.places
+        found: dict[str, Value] = {}
+        for attribute, each in self.all.given_attributes(name).items():
+            value = given.get(each.param) if attribute not in known else None
+            if value is None or (each.or_other and not self.is_object(value)):
+                continue
+            for step in each.way:
+                lasts = len(value.types) == 1 and self.all.is_set_once(value.types[0].name, step)
+                value = self.attribute(value, step, span, quiet=True) if lasts else NOTHING_KNOWN
+            if not value.places:
+                continue
+            if each.copied:
+                if value.element.places:
+                    copied = self.attribute(made, attribute, span, quiet=True)
+                    tags = copied.tags | value.tags & {"part"}
+                    found[attribute] = copied._replace(each=value.element, tags=tags)
+                continue
+            found[attribute] = value
+            self.aliases[place[0], attribute] = value.places
+        return found
 
     def construct_one(
         self, names: Sequence[str], args: Sequence[Value], keywords: Mapping[str, Value], expr: flow.Call

@@ -52,12 +52,12 @@ def members_of(analysis: Analysis, class_name: str, root: Behavior | None = None
         found = analysis.known["enrolled", ""] = _all_members(analysis)
     for each in analysis.project.mro(class_name) if found else ():
         if each in found:
-            left = _left(analysis, root)
+            left = left_tables(analysis, root)
             return {way: members for way, members in found[each].items() if b.last_name(way) not in left}
     return {}
 
 
-def _left(analysis: Analysis, root: Behavior | None) -> set[str]:
+def left_tables(analysis: Analysis, root: Behavior | None) -> set[str]:
     """Names of the tables out of which functions, or one and those that it calls, take an object that they know."""
     key = "left", root.key if root is not None else ""
     if key in analysis.known:

@@ -143,7 +143,7 @@ class Evaluation(Expressions):
         if self.remembered is not None:  # what is kept already is given without running it again
             span = self.entry.facts.span
             node = b.Either(("atom", "none", self.remembered), node, b.Leaves("return", span), span)
-        self.note_ways()
+        self.note_ways(node)
         self._note_put_again(node)
         returns = union(self.returns) if self.returns else self._declared_return()
         if returns.fresh:  # what is kept here is no new memory of the caller's
@@ -186,16 +186,72 @@ class Evaluation(Expressions):
     def _declared_return(self) -> Value:
         return Value(types=self.project.annotation(self.module, self.entry.facts.returns))
 
-    def note_ways(self) -> None:
+    def note_ways(self, node: Node) -> None:
         """Note which attributes of the object are reached through others, too: `self.loop = Loop(self.steps)`."""
+        if not self.passed_in and not self.initial:
+            return
         for (owner, name), way, place in self.passed_in:
+            if way[-1:] == (ELEMENT,):
+                continue
             if place[0] == self.me:
                 self.all.ways.setdefault(owner, {}).setdefault((name, *way), set()).add(place[1:])
-            for keeper, attribute in self.keepers.get(place, ()):
-                if keeper in self.project.mro(owner) or owner in self.project.mro(keeper):
-                    self.all.ways.setdefault(owner, {}).setdefault((name, *way), set()).add((attribute,))
-
+            for attribute in self._kept_by(owner, place):
+                self.all.ways.setdefault(owner, {}).setdefault((name, *way), set()).add((attribute,))
         self._note_names()
+        self._note_parts()
+        self._note_items(node)
+
+    def _kept_by(self, owner: str, place: Place) -> Iterator[str]:
+        """Attributes of the objects of a class that keep what a place stands for."""
+        for keeper, attribute in self.keepers.get(place, ()):
+            if keeper in self.project.mro(owner) or owner in self.project.mro(keeper):
+                yield attribute
+
+    def _note_parts(self) -> None:
+        """Note what several objects were made with, and what stands in a table and is an attribute besides."""
+        names: dict[Place, Place] = {}
+        for (_, name), places in self.initial:
+            if len(places) == 1:
+                names.setdefault(places[0], (name,))
+        for (owner, name), way, place in self.passed_in:
+            if ELEMENT in way or ELEMENT in place or place[0] == self.me or place[0] in self.many:
+                continue
+            root = names.get(place[:1])
+            known = (*root, *place[1:]) if root is not None else names.setdefault(place, (name, *way))
+            if known != (name, *way) and not any(self._kept_by(owner, place)):
+                self.all.ways.setdefault(owner, {}).setdefault((name, *way), set()).add(known)
+
+    def _note_items(self, node: Node) -> None:
+        """Note which attributes are items of a table that the object has, too."""
+        if not any(ELEMENT in way for _, way, _ in self.passed_in):
+            if not any(ELEMENT in place for _, places in self.initial for place in places):
+                return
+        taken = {
+            place
+            for each in b.walk(node)
+            if isinstance(each, b.Touches) and each.how in ("pop", "drop")
+            for place in each.places
+        }
+        if any(place[0] != self.me for place in taken):
+            return  # what was taken out of a list is in it no more
+        kept: dict[Place, list[tuple[str, Place]]] = {}
+        for (owner, name), places in self.initial:
+            for place in places:
+                kept.setdefault(place, []).append((owner, (name,)))
+                if (
+                    place[0] == self.me
+                    and ELEMENT not in place[:-1]
+                    and place[:-1] not in taken
+                    and place[-1] == ELEMENT
+                ):
+                    self.all.picked.setdefault(owner, {}).setdefault(place[1:-1], set()).add((name,))
+        for (owner, name), way, place in self.passed_in:
+            if way[-1:] == (ELEMENT,) and ELEMENT not in way[:-1]:
+                members = {each for _, each in kept.get(place, ()) if each != (name,)}
+                if place[0] == self.me and ELEMENT not in place:
+                    members.add(place[1:])
+                if members:
+                    self.all.picked.setdefault(owner, {}).setdefault((name, *way[:-1]), set()).update(members)
 
     def _note_put_again(self, node: Node) -> None:
         """Note which tables keep what a search in them came by, under one more key; where nothing is taken out, it has both."""
@@ -214,7 +270,7 @@ class Evaluation(Expressions):
             mine = given.setdefault(slot, set())
             for place in places:
                 own = place[1] if len(place) == 2 and place[0] == self.me else names.get(place, slot[1])
-                mine.add(own if place[0][0] == "$" else slot[1])
+                mine.add(own if place[0][0] == "$" and ELEMENT not in place else slot[1])
         for (owner, name), others in given.items():
             writes = [places for slot, places in self.initial if slot == (owner, name)]
             if len(writes) == 1 and len(writes[0]) == 1 and others != {name}:

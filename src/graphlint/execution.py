@@ -341,12 +341,13 @@ class Execution:
         out: Outcome = {}
         item = (*over[0], ELEMENT)
         for member in members:
-            scope.ways[item] = member
+            if member != item:  # itself: any other one
+                scope.ways[item] = member
             result = self._node(node.body, scope, configs)
             ended = [result.pop(kind, []) for kind in ("next", "continue", "break")]
             configs = distinct([config for each in ended for config in each])
             merge(out, result)
-        del scope.ways[item]
+            scope.ways.pop(item, None)
         merge(out, self._node(node.other, scope, configs) if configs else {})
         return {kind: distinct(each) for kind, each in out.items()}
 
@@ -568,8 +569,9 @@ class Execution:
                 return self._ask((kind, ()), configs, learn=True)
             case ("compare", op, read, identity):
                 places = scope.rebase_read(read)
-                if self.alike and op in ("is", "==") and len(read) == 2 and len(places) == 1:
-                    return configs, []
+                if op in ("is", "==") and len(read) == 2 and len(places) == 1:
+                    if self.alike or (ELEMENT not in places[0] and len(places[0]) > 1):
+                        return configs, []
                 for place in reversed(places) if op == "in" else places:  # the container stands behind the key
                     named = [i for i, part in enumerate(place) if i and part in self.memory]
                     if named:

@@ -303,7 +303,7 @@ class Frame(Holding):
             self.hand_over(value, slot)
             if how == "write" and len(places) == 1 and places[0][0] == self.me:
                 if self.entry.facts.name == "__init__" and len(places[0]) == 2:
-                    self.initial.append((slot, value.places))
+                    self.initial.append((slot, value.places if "part" not in value.tags else ()))
                 self.passed_in += [(slot, way, place) for way, place in given_to(value, self.all.is_set_once)]
                 if "copy" not in tags and (way := self._way_to(slot[0], value)) is not None:
                     self.passed_in.append(((slot[0], way[0]), way[1:], places[0]))

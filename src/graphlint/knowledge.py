@@ -28,6 +28,7 @@ from graphlint.assignments import (
 )
 from graphlint.behavior import Behavior, Slot
 from graphlint.bindings import FieldBindings
+from graphlint.constructors import Given, given_attributes
 from graphlint.dispatch import Dispatch
 from graphlint.facts import MODULE
 from graphlint.flow import Expr
@@ -126,6 +127,8 @@ class Knowledge(ABC):
         """By class, ways through attributes of an object, and the attributes whose object they lead to."""
         self.alike: dict[str, dict[str, set[str]]] = {}
         """By class, attributes of an object, and the attributes whose object they may be."""
+        self.picked: dict[str, dict[Place, set[Place]]] = {}
+        """By class, tables, as ways from an object, and the attributes that are items of them: `self.driver = self.workers[0]`."""
         self.doubled: set[Slot] = set()
         """Tables in which one object stands under several keys."""
         self.hooks: dict[Slot, tuple[Bound, ...]] = {}
@@ -143,6 +146,7 @@ class Knowledge(ABC):
         self._bindings: dict[str, FieldBindings] = {}
         self._returns: dict[str, Value] = {}
         self._aliases: dict[str, dict[str, str]] = {}
+        self._given: dict[str, Mapping[str, Given]] = {}
         self._locals: dict[str, dict[str, list[tuple[Expr, str]]]] = {}
         self._calling: dict[str, tuple[tuple[FunctionEntry, flow.Call], ...]] = {}
         self._raising: dict[str, bool] = {}
@@ -466,6 +470,16 @@ class Knowledge(ABC):
                     found[name] = min(targets)
         return {name: target for name, target in found.items() if target not in found}
 
+    def picked_of(self, class_name: str) -> dict[Place, tuple[Place, ...]]:
+        """Tables of a class's instances, as ways, and the ways to objects that may be items of them, where that stays as it is made."""
+        found: dict[Place, tuple[Place, ...]] = {}
+        for each in self.project.mro(class_name):
+            for table, members in self.picked.get(each, {}).items():
+                lasting = [way for way in sorted(members) if self.is_set_once(class_name, way[0])]
+                if lasting and self.is_set_once(class_name, table[0]):
+                    found[table] = tuple(dict.fromkeys((*found.get(table, ()), *lasting)))
+        return found
+
     def is_set_once(self, class_name: str, name: str) -> bool:
         """Whether one assignment alone gives an attribute of an instance something."""
         given = [
@@ -692,6 +706,13 @@ class Knowledge(ABC):
                 ):
                     result.setdefault(name, param)
         return result
+
+    def given_attributes(self, class_name: str) -> Mapping[str, Given]:
+        """Attribute -> what of an argument of the constructor it is."""
+        known = self._given.get(class_name)
+        if known is None:
+            known = self._given[class_name] = given_attributes(self.project, class_name)
+        return known
 
     def record_fields(self, class_name: str) -> list[str]:
         """Fields of a dataclass or NamedTuple in the order of its constructor's parameters."""

@@ -6,39 +6,103 @@ takes the two for one object says something only where nothing on it asks whethe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from graphlint import flow
-from graphlint.behavior import Behavior, Repeat
+from graphlint.behavior import Behavior, Repeat, last_name
+from graphlint.enrolled import left_tables
 from graphlint.flow import Expr
 from graphlint.paths import Event, Frame, atoms
 from graphlint.summaries import Analysis, Site
-from graphlint.values import Place, Test
+from graphlint.values import ELEMENT, Place, Test
 
 _APART = frozenset(("fromkeys", "frozenset", "id", "seen", "set", "unique"))
 """Words of what visits each object once, whatever names it has."""
+_CHOOSING = frozenset(("filter", "islice"))
 _OWN = 2
 """Parts of the place of an attribute of the object itself: `self.draft`."""
 
 
 def may_be_alike(analysis: Analysis, root: Behavior, sites: Sequence[Site]) -> bool:
     """Whether objects on the paths of a function have attributes that may be one object."""
-    known = analysis.behaviors.alike
+    known = analysis.behaviors.alike.keys() | analysis.behaviors.picked.keys()
     if not known:
         return False
     functions = {root.function, *(frame.function for site in sites for frame in site.event.stack)}
     owners = {analysis.project.functions[name].owner for name in functions}
-    return any(not known.keys().isdisjoint(analysis.project.mro(owner)) for owner in owners if owner is not None)
+    return any(not known.isdisjoint(analysis.project.mro(owner)) for owner in owners if owner is not None)
+
+
+def picked(analysis: Analysis, root: Behavior) -> Mapping[Place, tuple[Place, ...]]:
+    """Tables of the object of a method, with any item and the attributes that may be items of them."""
+    owner = analysis.project.functions[root.function].owner
+    if owner is None or root.receiver is None or not analysis.behaviors.picked:
+        return {}
+    me = f"${root.receiver}"
+    known = analysis.behaviors.picked_of(owner)
+    left = left_tables(analysis, root)
+    return {
+        (me, *table): ((me, *table, ELEMENT), *((me, *way) for way in ways))
+        for table, ways in known.items()
+        if last_name(table) not in left
+    }
 
 
 def is_unasked(analysis: Analysis, root: Behavior, trace: Sequence[Event]) -> bool:
-    """Whether nothing around the events of a path may depend on whether two attributes are one object."""
+    """Whether nothing around the events of a path may depend on whether two names are one object's."""
+    asked: set[frozenset[Test]] = set()
     for event in trace:
-        site = next((site for site in analysis.sites(root) if _is_at(site.event, event)), None)
-        if site is None or not all(_is_plain(guard, site.event.places) for guard in site.event.guards):
+        sites = [site for site in analysis.sites(root) if _is_at(site.event, event)]
+        site = next((site for site in sites if site.effect is event.effect), sites[0] if sites else None)
+        own = _asked_of_itself(analysis, site.event) if site is not None else None
+        if own is None or any(_is_of_some(analysis, frame) for frame in event.stack):
             return False
+        asked.add(own)
+    if len(asked) > 1:
+        return False  # one of them is released only if it is such a one
     functions = {frame.function for event in trace for frame in event.stack[:-1]} | {root.function}
     return not any(_tells_apart(analysis, name) for name in functions)
+
+
+def is_by_two_ways(analysis: Analysis, trace: Sequence[Event]) -> bool:
+    """Whether a path reaches an object by way of one that was made with it, and another time by another way."""
+    borrowers = {way[-2] for known in analysis.behaviors.ways.values() for way in known if len(way) > 1}
+    used = {
+        tuple(
+            place
+            for frame in event.stack
+            for place in frame.receiver
+            if place[-1] in borrowers and not any(each[: len(place)] == place for each in event.places)
+        )
+        for event in trace
+        if event.effect is trace[-1].effect
+    }
+    return bool(borrowers) and len(used) > 1
+
+
+def is_for_both(analysis: Analysis, root: Behavior, trace: Sequence[Event]) -> bool:
+    """Whether no flag on the ways to an object says whose it is: `if self.owns: self.steps.release()`."""
+    for event in trace:
+        for site in analysis.sites(root):
+            if site.effect is event.effect and _is_at(site.event, event):
+                ways = (*site.event.places, *(place for frame in site.event.stack for place in frame.receiver))
+                for place in (place for guard in site.event.guards for place in _read(guard)):
+                    is_flag = len(place) > 1 and not any(each[: len(place)] == place for each in ways)
+                    if is_flag and not _is_noted(analysis, site.event, place):
+                        return False
+    return True
+
+
+def _read(guard: Test) -> Iterator[Place]:
+    """The places that a test reads, of which more or less is no question of whose something is."""
+    match guard:
+        case ("compare", op, read, _) if op not in ("<", ">", "<=", ">="):
+            yield from read
+        case ("atom", _, place):
+            yield place
+        case ("not" | "and" | "or", *inner):
+            for each in inner:
+                yield from _read(each)
 
 
 def alike_text(analysis: Analysis, trace: Sequence[Event]) -> str:
@@ -51,7 +115,12 @@ def alike_text(analysis: Analysis, trace: Sequence[Event]) -> str:
             for name, target in known.items():
                 if name in function.facts.words and target in function.facts.words:
                     return f"{me}.{name} is {me}.{target}"
-    return ""
+            items = analysis.behaviors.picked_of(function.owner) if function.owner is not None else {}
+            for table, ways in items.items():
+                for way in ways:
+                    if way[0] in function.facts.words and table[0] in function.facts.words:
+                        return f"{'.'.join((me, *way))} is in {'.'.join((me, *table))}"
+    return "two names stand for one object"
 
 
 def is_doubled(analysis: Analysis, place: Place) -> bool:
@@ -85,18 +154,56 @@ def _is_at(event: Event, other: Event) -> bool:
     return [frame[:2] for frame in event.stack[: len(other.stack)]] == [frame[:2] for frame in other.stack]
 
 
-def _is_plain(guard: Test, places: Sequence[Place]) -> bool:
-    """Whether a test asks only whether there is something on the way to what an event is about, or how the object itself is."""
-    if guard[0] in ("compare", "unknown"):
+def _asked_of_itself(analysis: Analysis, event: Event) -> frozenset[Test] | None:
+    """What the tests around an event ask of the object itself that nothing on the way to it changes; None for other questions.
+
+    Whether there is something on the way, and what a release has noted of itself, says nothing of who else has the object.
+    """
+    receivers = [place for frame in event.stack for place in frame.receiver]
+    ways = (*event.places, *receivers)
+    found: set[Test] = set()
+    for guard in event.guards:
+        if guard[0] in ("compare", "unknown"):
+            return None
+        for kind, place in atoms(guard):
+            if any(each[: len(place)] == place for each in ways) or _is_noted(analysis, event, place):
+                continue
+            if len(place) <= _OWN or not any(each[: len(place) - 1] == place[:-1] for each in event.places):
+                return None
+            found.add((kind, place[-1], guard[0] == "not"))
+    return frozenset(found)
+
+
+def _is_noted(analysis: Analysis, event: Event, place: Place) -> bool:
+    """Whether a function on the way to an event writes what a place holds: `self.closed = True`."""
+    name = last_name(place)
+    built = (analysis.behaviors.built(frame.function) for frame in event.stack)
+    return any(slot is not None and slot[1] == name for each in built if each is not None for slot in each.touched)
+
+
+def _is_of_some(analysis: Analysis, frame: Frame) -> bool:
+    """Whether the innermost loop around a call leaves out some of what is there: a slice, a choice."""
+    body = analysis.project.functions[frame.function].lowered.flow
+    loops = [
+        (each.span.start, each.iterable, False)
+        for each in flow.statements(body)
+        if isinstance(each, flow.Star) and each.iterable is not None and each.span.contains(frame.span)
+    ]
+    loops += [
+        (expr.span.start, expr.iterable, bool(expr.tests))
+        for expr in flow.expressions(body)
+        if isinstance(expr, flow.Each) and expr.span.contains(frame.span)
+    ]
+    if not loops:
         return False
-    return all(
-        any(each[: len(way)] == way for each in places) for _, place in atoms(guard) for way in (_object_of(place),)
-    )
+    _, iterable, chooses = max(loops, key=lambda loop: loop[0])
+    return chooses or any(_leaves_out(part) for part in flow.parts(iterable))
 
 
-def _object_of(place: Place) -> Place:
-    """The object whose attribute a place is, where that is an attribute of the function's own object."""
-    return place[:-1] if len(place) > _OWN else place
+def _leaves_out(expr: Expr) -> bool:
+    if isinstance(expr, flow.Each):
+        return bool(expr.tests)
+    return flow.is_slice(expr) or (isinstance(expr, flow.Call) and flow.last_name(expr) in _CHOOSING)
 
 
 def _tells_apart(analysis: Analysis, name: str) -> bool:

@@ -289,7 +289,7 @@ class Lookups(Frame):
             if -len(base.items) <= index.value < len(base.items):
                 return base.items[index.value]
         if isinstance(index, flow.Op) and index.op == "Slice":
-            return base._replace(items=None)
+            return base._replace(items=None, tags=base.tags if flow.is_whole(index) else base.tags | {"part"})
         if base.fresh and any(self.vocabulary.canonical(t.name) == TENSOR for t in base.types):
             return base._replace(items=None)  # a view
         if isinstance(index, flow.Lit) and type(index.value) is int and all(p[-1] == "shape" for p in base.places):

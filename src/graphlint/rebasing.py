@@ -77,11 +77,14 @@ def given_to(value: Value, lasts: Callable[[str, str], bool], depth: int = 0) ->
     if value.each is not None and depth < _DEEPEST_DISPLAY:
         for way, place in given_to(value.each, lasts, depth + 1):
             yield (ELEMENT, *way), place
+    if "part" not in value.tags and (value.each is not None or value.items):
+        items = (*(value.items or ()), *((value.each,) if value.each is not None else ()))
+        yield from (((ELEMENT,), place) for item in items for place in item.places)
     kind = value.types[0].name if len(value.types) == 1 else ""
     for name, each in value.fields.items() if kind and depth < _DEEPEST_DISPLAY else ():
         if not lasts(kind, name):
             continue
-        if len(each.places) == 1 and ELEMENT not in each.places[0]:
+        if len(each.places) == 1 and ELEMENT not in each.places[0] and "part" not in each.tags:
             yield (name,), each.places[0]
         for way, place in given_to(each, lasts, depth + 1):
             yield (name, *way), place

@@ -35,7 +35,17 @@ from graphlint.identity import (
     unknown_within,
     yields_between,
 )
-from graphlint.likeness import alike_text, goes_over_twice, has_doubled, is_doubled, is_unasked, may_be_alike
+from graphlint.likeness import (
+    alike_text,
+    goes_over_twice,
+    has_doubled,
+    is_by_two_ways,
+    is_doubled,
+    is_for_both,
+    is_unasked,
+    may_be_alike,
+    picked,
+)
 from graphlint.paths import Config, Event, Frame, atoms
 from graphlint.platforms import is_on_one_platform
 from graphlint.readers import RELEASES, Evidence, container, is_drop, is_item_of_another, read_memory
@@ -209,6 +219,7 @@ def _hazards(
     assert automaton is not None
     hears = _ears(automaton, subject)
     members = _members(analysis, root) if automaton.subject in ("graphs", "memory") else {}
+    members = {**picked(analysis, root), **members} if alike else members
     same = automaton.subject == "graphs" and (alike or bool(members) or is_doubled(analysis, subject.place))
     if not (same or _possible(automaton, subject, hears, analysis.sites(root))):
         return
@@ -261,6 +272,8 @@ def _hazards(
         if automaton.subject in ("graphs", "pool") and not _is_about_one(analysis, root, subject, trace):
             continue
         if alike and not is_unasked(analysis, root, trace):
+            continue
+        if automaton.subject == "graphs" and is_by_two_ways(analysis, trace) and not is_for_both(analysis, root, trace):
             continue
         if automaton.subject == "memory" and (
             is_of_a_slice(analysis, trace[0], trace[-1])

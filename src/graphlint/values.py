@@ -178,7 +178,8 @@ class Value(NamedTuple):
     """tensor (fresh device memory), captured (made inside a capture), graph, pool, mempool, none, empty, true, false,
     stream (it is, or is made of, the identity of a stream), copy (another container, with the items of this one), namespace
     (an object's attributes by name), doubled (a container that has one object under several keys), coarse (a key that is the
-    same for several questions, or what is found under one), and met (an item that a loop or a search has come by)."""
+    same for several questions, or what is found under one), met (an item that a loop or a search has come by), and part (some
+    of the items of a container: a slice, what a comprehension chose)."""
     slot: tuple[str, str] | None = None
     """Owner (class or module) and attribute that it was read from."""
     test: Test | None = None
