@@ -183,3 +183,70 @@ class Steps:
 )
 def test_what_dead_graphs_made_is_in_the_table_until_the_next_ones_fill_it(end: str, expected: list[str]) -> None:
     assert reported(AGAIN.format(end=end)) == expected
+
+
+SLEEPERS = """
+import torch
+
+
+class Steps:
+    def __init__(self, net, inputs):
+        self.net, self.inputs = net, inputs
+        self.graphs, self.outputs, self.gates = {{}}, {{}}, {{}}
+
+    def record(self):
+        for n, x in self.inputs.items():
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                self.outputs[n], self.gates[n] = self.net(x)
+            self.graphs[n] = graph
+
+    def balance(self, n):
+        return self.gates[n].mean()
+
+    def reset(self):
+        for graph in self.graphs.values():
+            graph.reset()
+        self.graphs.clear()
+        self.outputs.clear()
+        {own}
+
+    def forget(self):
+        self.gates.clear()
+
+
+class Sleeper:
+    def __init__(self, models: list[Steps]):
+        self.models = models
+
+    def wake(self):
+        for model in self.models:
+            model.forget()
+            model.record()
+
+    def sleep(self):
+        for model in self.models:
+            model.reset()
+            {each}
+        torch.cuda.empty_cache()
+
+    def close(self):
+        {before}
+        self.sleep()
+"""
+
+
+@pytest.mark.parametrize(
+    ("own", "each", "before", "expected"),
+    [
+        ("pass", "pass", "pass", [ERASE]),
+        ("self.gates.clear()", "pass", "pass", []),
+        ("pass", "model.forget()", "pass", []),
+        ("pass", "model.gates.clear()", "pass", []),
+        ("pass", "pass", "for model in self.models: model.forget()", []),
+    ],
+)
+def test_each_of_several_objects_keeps_what_its_own_method_empties(
+    own: str, each: str, before: str, expected: list[str]
+) -> None:
+    assert reported(SLEEPERS.format(own=own, each=each, before=before)) == expected

@@ -24,6 +24,9 @@ from graphlint.visiting import visit
 from graphlint.vocabulary import Entry
 from graphlint.warming import is_made_before
 
+_OWN = 2
+"""Parts of the place of an attribute of the object itself: `self.graphs`."""
+
 
 class Workspace(NamedTuple):
     """Memory in the pool of graphs, and what is known of it."""
@@ -211,20 +214,50 @@ def _filled_again(
 def _left_to_others(
     analysis: Analysis, root: Behavior, graphs: Place, death: Site, sites: Sequence[Site]
 ) -> Iterator[Place]:
-    """Attributes beside graphs that die all, with what captures made, which another method of the object empties later."""
-    owner = analysis.project.functions[root.function].owner
+    """Attributes beside graphs that die all, with what captures made, which another method of their object empties later."""
     node = death.event.node
     of_all = ELEMENT not in death.places[0] if isinstance(node, b.Happens) else node.how != "pop"
-    is_own = len(graphs) == 2 and graphs[0] == f"${root.receiver}" and owner is not None
-    if not is_own or not (of_all or death.event.loops) or owner is None:
+    found = _object_of(analysis, root, graphs, death) if of_all or death.event.loops else None
+    if found is None:
         return
-    touched = {place[1] for site in sites for place in site.places if place[0] == graphs[0] and len(place) > 1}
-    above = {root.function, *(key.partition("|")[0] for key in analysis.callers.get(root.key, ()))}
+    object_, owner, store = found
+    touched = {
+        place[len(object_)]
+        for site in sites
+        for place in site.places
+        if len(place) > len(object_) and place[: len(object_)] == object_
+    }
+    callers = {key.partition("|")[0] for key in analysis.callers.get(root.key, ())}
+    above = {root.function, *callers, *(frame.function for frame in death.event.stack)}
     by_method = _emptied(analysis, owner)
     for name in sorted({name for other, names in by_method.items() if other not in above for name in names} - touched):
-        together = _puts(analysis, (owner, name)) & _puts(analysis, (owner, graphs[1]))
-        if together and not any(name in by_method.get(caller, ()) for caller in above):
-            yield graphs[0], name
+        together = _puts(analysis, (owner, name)) & _puts(analysis, (owner, store))
+        emptying = {other for other, names in by_method.items() if name in names}
+        if together and above.isdisjoint(emptying) and not _is_called_by(analysis, emptying, callers):
+            yield *object_, name
+
+
+def _object_of(analysis: Analysis, root: Behavior, graphs: Place, death: Site) -> tuple[Place, str, str] | None:
+    """The object whose graphs die, its class and the attribute: of a method itself, or one of a table by a method of its own."""
+    last, dead = death.event.stack[-1], death.places[0]
+    while dead[-1] == ELEMENT:
+        dead = dead[:-1]
+    owner = analysis.project.functions[last.function].owner
+    if owner is not None and last.receiver == (dead[:-1],) and ELEMENT in dead:
+        return (dead[:-1], owner, dead[-1]) if container(dead) == graphs else None
+    owner = analysis.project.functions[root.function].owner
+    if owner is not None and len(graphs) == _OWN and graphs[0] == f"${root.receiver}":
+        return graphs[:-1], owner, graphs[-1]
+    return None
+
+
+def _is_called_by(analysis: Analysis, functions: set[str], callers: set[str]) -> bool:
+    """Whether one of the callers calls one of some functions, too: then it is the one who says in which order."""
+    for caller in callers:
+        for built in analysis.roots_of(caller):
+            if any(key.partition("|")[0] in functions for key in built.callees):
+                return True
+    return False
 
 
 def _left_to_owner(
