@@ -457,9 +457,22 @@ class Knowledge(ABC):
             for way, targets in self.ways.get(each, {}).items():
                 target = min(targets)
                 if len(targets) == 1 and way != target and self.is_set_once(each, way[0]):
-                    if not target or self.is_set_once(each, target[0]):
+                    if not target or (self.is_set_once(each, target[0]) and not self._is_given_up(each, target)):
                         found[way] = target
         return found
+
+    def _is_given_up(self, class_name: str, target: Place) -> bool:
+        """Whether an attribute is a handle that methods give up: who has a copy of it does not lose that."""
+        notes = self.slots.get((class_name, target[0])) if len(target) == 1 else None
+        return (
+            notes is not None
+            and "pool" in notes.tags
+            and any(
+                isinstance(expr, flow.Lit) and expr.value is None and function.facts.name != "__init__"
+                for function, expr, how in self.field_bindings(class_name).get(target[0], ())
+                if how == "set"
+            )
+        )
 
     def alike_of(self, class_name: str) -> dict[str, str]:
         """Attributes of a class's instances that may be the object which one other attribute is."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from graphlint import behavior as b
+from graphlint import flow
 from graphlint.automaton import HAZARD
 from graphlint.behavior import Behavior, Slot
 from graphlint.effects import Effect
@@ -171,10 +172,30 @@ def _pools(analysis: Analysis, methods: list[Behavior]) -> list[Place]:
                 for place in site.event.pool:
                     if place[-1] == "id":
                         continue  # of a pool object, which is kept where it is read from
-                    own = place[0] == f"${each.receiver}" and len(place) in (2, 3) and ELEMENT not in place
+                    own = place[0] == f"${each.receiver}" and (
+                        (len(place) in (2, 3) and ELEMENT not in place) or _is_copy_of_items(analysis, site, place)
+                    )
                     if own or (place[0].startswith(_SHARED) and len(site.event.stack) <= _NEAR):
                         found[place] = None
     return list(found)
+
+
+def _is_copy_of_items(analysis: Analysis, site: Site, place: Place) -> bool:
+    """Whether the items of a table of an object were each given a handle when they were made: one copy for each."""
+    node = site.event.node
+    if len(place) != 4 or place[2] != ELEMENT or not isinstance(node, b.Happens) or node.pool_slot is None:
+        return False
+    owner, name = node.pool_slot
+    entry = analysis.project.classes.get(owner)
+    bound = analysis.behaviors.field_bindings(owner).get(name, ()) if entry is not None else ()
+    if not bound:  # a field of a dataclass
+        return entry is not None and name in entry.attributes and entry.attributes[name].value is None
+    return all(
+        function.facts.name == "__init__"
+        and isinstance(value, flow.Name)
+        and value.id in {param.name for param in function.facts.params[1:]}
+        for function, value, _ in bound
+    )
 
 
 class _Runs:
@@ -195,11 +216,25 @@ class _Runs:
         self.portions: dict[tuple[object, ...], int] = {}
         self.part = analysis.sliced(_USES)
         self.execution = Execution(self.part.behaviors.get, self.monitor, tested=self.part.remembered)
+        self.origins = frozenset(self.copied_from()) if ELEMENT in pool else frozenset[Place]()
+        """What the object keeps the handle in that its items have copies of."""
         self.inside: dict[Place, set[Place]] = {}
         """By object that a function makes, what it is made with."""
         for each in self.part.behaviors.values():
             for (made, _), places in each.aliases.items():
                 self.inside.setdefault((made,), set()).update(place for place in places if place[0].startswith("@"))
+
+    def copied_from(self) -> Iterator[Place]:
+        slots = {
+            site.event.node.pool_slot
+            for method in self.methods
+            for site in self.analysis.sites(method)
+            if isinstance(site.event.node, b.Happens) and self.pool in site.event.pool
+        }
+        for slot in slots - {None}:
+            for owner, name in _sources(self.analysis, slot) if slot is not None else ():
+                if owner in self.analysis.project.mro(self.owner):
+                    yield (self.pool[0], name)
 
     def hazards(self) -> Iterator[tuple[Event, ...]]:
         """Paths to a capture into a pool without users, shortest first: capture, release, capture."""
@@ -213,11 +248,12 @@ class _Runs:
             each.key: [config for config in self.called(each, made) if config.state.name != self.automaton.start]
             for each in capturing[:_MOST_CAPTURES]
         }  # a path that captured nothing leaves nothing to release
-        found: list[tuple[Event, ...]] = []
+        found = [config.trace for configs in used.values() for config in configs if config.state.name == HAZARD]
         for release in releases:
             dead = self.called(release, made) if release in capturing else []
             for configs in used.values():
                 dead += self.called(release, configs)
+            found += [config.trace for config in dead if config.state.name == HAZARD]  # it captures, too
             dead = [config for config in self.distinct(dead) if config.state.name not in (self.automaton.start, HAZARD)]
             if self.pool[0].startswith(_SHARED):
                 dead += self.constructed([self.forgotten(config) for config in dead])
@@ -300,7 +336,7 @@ class _Runs:
                 moved = effect
             state = following
         node = event.node
-        if self.is_replaced(event):
+        if self.is_replaced(event) or self.is_copied_anew(event):
             state = _State(self.automaton.start)
         elif isinstance(node, b.Touches) and node.how in ("write", "add") and event.value_places:
             state = self.moved(state, event)
@@ -316,6 +352,8 @@ class _Runs:
         if effect is Effect.CAPTURE and self.pool in event.pool:
             live = state.live | {_holder(place) for place in event.places}
             return _State(self.automaton.step(state.name, effect.value), live)
+        if effect is Effect.CAPTURE and not self.origins.isdisjoint(event.pool) and not self.is_dead(state):
+            return self.after(state, effect, event._replace(pool=(self.pool,)))  # the same pool, until it is renewed
         if effect is Effect.GRAPH_DEATH and state.live:
             dying = [_holder(place) for place in event.places if self.portion(event, place) != SOME]
             live = frozenset(each for each in state.live if not any(each[: len(dead)] == dead for dead in dying))
@@ -347,6 +385,19 @@ class _Runs:
         size = len(self.pool)
         return how in ("write", "drop") and any(
             1 < len(place) < size and self.pool[: len(place)] == place for place in event.places
+        )
+
+    def is_dead(self, state: _State) -> bool:
+        """Whether a capture into the pool would be the hazard."""
+        return self.automaton.step(state.name, Effect.CAPTURE.value) == HAZARD
+
+    def is_copied_anew(self, event: Event) -> bool:
+        """Whether an item of a table is given a handle anew, or an item with a handle of its own is put there."""
+        if ELEMENT not in self.pool or not isinstance(event.node, b.Touches):
+            return False
+        how, table = event.node.how, self.pool[: self.pool.index(ELEMENT)]
+        return (how == "write" and self.pool in event.places) or (
+            how in ("add", *_TAKES) and table in event.places and "captured" not in event.node.tags
         )
 
     def moved(self, state: _State, event: Event) -> _State:
