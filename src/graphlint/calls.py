@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import sys
+from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from graphlint import behavior as b
 from graphlint import flow
 from graphlint.assignments import given_by_name
-from graphlint.awaiting import Awaiting
 from graphlint.behavior import Behavior
 from graphlint.dispatch import named_type
 from graphlint.effects import Effect
 from graphlint.facts import MODULE
 from graphlint.flow import Expr
 from graphlint.frame import last_word
+from graphlint.handing import INSIDE, nested
 from graphlint.hooks import hooked
 from graphlint.knowledge import HELD, Around
 from graphlint.project import FunctionEntry
+from graphlint.queues import Queueing
 from graphlint.rebasing import passed, rebased, rebased_element
 from graphlint.source import Span
 from graphlint.targets import KEEPERS, REGISTERING
@@ -92,7 +94,7 @@ _NAMING = frozenset(("partial", "finalize", "import_module", "ref", "WeakMethod"
 _COMPILING = frozenset(("is_compiling", "is_dynamo_compiling", "is_exporting"))
 
 
-class Calling(Awaiting):
+class Calling(Queueing):
     """The evaluation of calls."""
 
     def operands(self, expr: flow.Call) -> tuple[Value, list[Value], dict[str, Value], Value]:
@@ -111,20 +113,33 @@ class Calling(Awaiting):
                 )
                 callee = callee._replace(calls=own)
         else:
+            outer, self.handing = self.handing, False
             callee = self.value(expr.callee)
-        args: list[Value] = []
-        for arg in expr.args:
+            self.handing = outer
+        args, keywords = self.arguments(expr.args, expr.keywords)
+        return callee, args, keywords, receiver
+
+    def arguments(
+        self, args: Sequence[Expr], keywords: Sequence[tuple[str | None, Expr]]
+    ) -> tuple[list[Value], dict[str, Value]]:
+        """Arguments and keywords of a call, evaluated in order, `*items` and `**options` as what they are known to be."""
+        values: list[Value] = []
+        for arg in args:
             if flow.is_spread(arg):
                 inner = self.value(arg.operands[0])
                 parts = (inner,) * WIDEST if inner.fresh else ()  # how many there are, the callee says
-                args += inner.items if inner.items is not None else parts
+                values += inner.items if inner.items is not None else parts
             else:
-                args.append(self.value(arg))
-        keywords = {name: self.value(value) for name, value in expr.keywords if name is not None}
-        for keyword, value in expr.keywords:
+                values.append(self.argument(arg))
+        named = {name: self.argument(value) for name, value in keywords if name is not None}
+        for keyword, value in keywords:
             if keyword is None:
-                self.value(value)
-        return callee, args, keywords, receiver
+                named = {**self.value(value).fields, **named}
+        return values, named
+
+    @abstractmethod
+    def argument(self, expr: Expr) -> Value:
+        """An argument: what is handed on without a call is a function there."""
 
     def call(self, expr: flow.Call) -> Value:
         special = self.on_stack(expr) or self.ending(expr) or self.task(expr) or self.special(expr)
@@ -214,10 +229,12 @@ class Calling(Awaiting):
             case ("partial", (first, *rest)) | ("finalize", (_, first, *rest)):
                 if name == "finalize" and flow.last_name(expr.callee) == "finalize":
                     self.finalizer(expr)
-                function = self.value(first)
-                bound_args = tuple(self.value(each) for each in rest)
-                named = tuple((k, self.value(v)) for k, v in expr.keywords if k is not None)
-                calls = tuple(each._replace(args=bound_args, keywords=named) for each in function.calls)
+                function = self.argument(first)
+                more, named = self.arguments(rest, expr.keywords)
+                calls = tuple(
+                    each._replace(args=(*each.args, *more), keywords=(*each.keywords, *named.items()))
+                    for each in function.calls
+                )
                 return Value(calls=calls, symbol=function.symbol if not function.calls else None)
             case ("enumerate", (one, *_)):
                 return Value(each=Value(items=(NOTHING_KNOWN, self.value(one).element)))
@@ -480,6 +497,7 @@ class Calling(Awaiting):
             for each in (*args, *keywords.values()):
                 self.filled_by_operator(each, expr.span)
         self.waited(name, receiver, args, expr)
+        self.queued(name, receiver, args, expr)
         if name == "submit" and args and args[0].calls:
             return self.started(Value(((f"@{expr.span.start}",),)), name, args, tuple(keywords.items()))
         if name == "release" and not args and any(t.name in _SEMAPHORES for t in receiver.types):
@@ -834,7 +852,7 @@ class Calling(Awaiting):
         for bound in bounds:
             function = self.project.functions[bound.function]
             bindings = self.bindings(bound, args, keywords)
-            types = self.variant(function, bindings)
+            types = {**self.variant(function, bindings), **self.handing_types(bound, bindings)}
             built = self.all.build(bound.function, types)
             result = self.returned(bound, bindings, span, built)
             if built is None:  # what it tests is not known path by path
@@ -968,17 +986,38 @@ class Calling(Awaiting):
         accepted = {p.name for p in params}
         result.update((k, v) for k, v in (*bound.keywords, *keywords) if k in accepted)
         for param in params:
-            if param.name not in result and isinstance(param.default, flow.Lit):
+            if param.kind == "args" and len(given) > len(positional):
+                result[param.name] = Value(types=(Type("tuple"),), items=tuple(given[len(positional) :]))
+            elif param.kind == "kwargs":
+                others = {k: v for k, v in (*bound.keywords, *keywords) if k not in accepted}
+                if others:
+                    result[param.name] = Value(types=(Type("dict"),), fields=others)
+            elif param.name not in result and isinstance(param.default, flow.Lit):
                 result[param.name] = literal_value(param.default.value)
         if function.parent is not None:  # a closure reads its parent's parameters
-            closure = self.all.closures.get(function.name)
-            if closure is not None:
-                names = [name for name in closure.env if name in closure.params and name not in result]
-                result.update((name, Value((self._closed_over(closure, name),))) for name in names)
-                outer = self.project.functions[function.parent].facts.params
-                if bound.receiver is not None and function.kind == "function" and outer and outer[0].name in names:
-                    result[outer[0].name] = bound.receiver  # of a method: its object
+            around = {name: value for name, value in self.around(bound) if name not in result}
+            result.update(around)
+            outer = self.project.functions[function.parent].facts.params
+            if bound.receiver is not None and function.kind == "function" and outer and outer[0].name in around:
+                result[outer[0].name] = bound.receiver  # of a method: its object
         return result
+
+    def around(self, bound: Bound) -> tuple[tuple[str, Value], ...]:
+        """What the parameters of the functions around one are, by name, and what is bound to functions that those were handed."""
+        if bound.around or self.project.functions[bound.function].parent is None:
+            return bound.around
+        closure = self.all.closures.get(nested(bound.function, bound.inside))
+        found: dict[str, Value] = {}
+        while closure is not None:
+            for name in (*(name for name in closure.env if name in closure.params), *closure.handed):
+                found.setdefault(name, Value((self._closed_over(closure, name),)))
+            closure = closure.parent
+        return tuple(found.items())
+
+    def handing_types(self, bound: Bound, bindings: dict[str, Value]) -> dict[str, tuple[Type, ...]]:
+        """Types that tell which functions a call hands on; what is bound to these comes to the bindings."""
+        found = self.all.handing.given(self.project.functions[bound.function], bindings, self.around)
+        return {**found, INSIDE: (Type(bound.inside),)} if bound.inside else found
 
     def _closed_over(self, closure: Around, name: str) -> Place:
         """What a parameter of the function around a closure is, for a method of the same object that calls it later."""

@@ -18,6 +18,7 @@ from graphlint.expressions import Expressions
 from graphlint.facts import MODULE
 from graphlint.flow import Expr, Flow
 from graphlint.frame import last_word
+from graphlint.handing import is_handed
 from graphlint.knowledge import Knowledge
 from graphlint.lookups import unrolled
 from graphlint.project import FunctionEntry, Project
@@ -48,6 +49,8 @@ from graphlint.values import (
 from graphlint.vocabulary import Vocabulary
 
 _MOST_VARIANTS = 8
+_MOST_HANDED = 24
+"""Most variants of a function that is handed other functions."""
 _SHORT = 300
 """Bytes of a function that is built whoever calls it."""
 _TAKES = frozenset(("clear", "drop", "pop"))
@@ -63,6 +66,7 @@ class Behaviors(Knowledge):
         """Functions that may be built; None: all. A call of another is kept by name and does nothing until it is built."""
         self._built: dict[str, Behavior | None] = {}
         self._variants: dict[str, list[str]] = {}
+        self._types: dict[str, Mapping[str, tuple[Type, ...]]] = {}
         self._typing: dict[str, Evaluation] = {}
 
     def build(self, name: str, types: Mapping[str, tuple[Type, ...]] | None = None) -> Behavior | None:
@@ -70,17 +74,19 @@ class Behaviors(Knowledge):
 
         None while it is being built, which ends a recursion, and for a function that is no candidate.
         """
-        if not self._is_candidate(name):
+        handed = bool(types) and is_handed(types)
+        if not handed and not self._is_candidate(name):
             return None
         key = name
         if types:
             key += "|" + ",".join(f"{p}:{'/'.join(map(_text, ts))}" for p, ts in sorted(types.items()))
             variants = self._variants.setdefault(name, [])
             if key not in variants:
-                if len(variants) >= _MOST_VARIANTS:
+                if len(variants) >= (_MOST_HANDED if handed else _MOST_VARIANTS):
                     key, types = name, None
                 else:
                     variants.append(key)
+                    self._types[key] = types
         if key not in self._built:
             self._built[key] = None
             entry = self.project.functions[name]
@@ -98,9 +104,10 @@ class Behaviors(Knowledge):
         start, end = self.project.functions[name].facts.span
         return end - start <= _SHORT
 
-    def reader(self, function: FunctionEntry) -> Callable[[Expr], Value]:
+    def reader(self, function: FunctionEntry, *, handing: bool = False) -> Callable[[Expr], Value]:
         """What tells the value of an expression of a function, wherever in it; nothing is emitted."""
-        return Evaluation(self, function, {}, emitting=False).value
+        frame = Evaluation(self, function, {}, emitting=False)
+        return frame.argument if handing else frame.value
 
     def typed(self, function: FunctionEntry, expr: Expr) -> Value:
         """What an expression of a function can be, wherever in it; nothing is emitted."""
@@ -123,6 +130,13 @@ class Behaviors(Knowledge):
         """Drop behaviors that were built before a callee of theirs became a candidate."""
         for key in keys:
             self._built.pop(key, None)
+
+    def renew(self, keys: Iterable[str]) -> None:
+        """Build again what was dropped and is one of several readings of a function: its callers know it by its key."""
+        for key in keys:
+            types = self._types.get(key)
+            if types is not None:
+                self.build(key.partition("|")[0], types)
 
     def all(self) -> Iterator[Behavior]:
         """Every behavior built so far."""

@@ -8,9 +8,10 @@ from functools import partial
 from graphlint import behavior as b
 from graphlint import flow
 from graphlint.calls import Calling
+from graphlint.effects import Effect
 from graphlint.flow import Expr
 from graphlint.frame import is_made_in, is_shared_out, last_word
-from graphlint.handed import METHODS, written_out
+from graphlint.handed import METHODS, about, of_nothing, written_out
 from graphlint.lookups import unrolled
 from graphlint.rebasing import all_of
 from graphlint.source import Span
@@ -33,6 +34,9 @@ from graphlint.values import (
     union,
 )
 
+_HANDED = frozenset((Effect.ERASE, Effect.GRAPH_DEATH, Effect.POOL_RETIRE, Effect.SYNC, Effect.WS_RELEASE))
+"""What a function of a vocabulary does that matters where it is handed on."""
+
 
 class Expressions(Calling):
     """The evaluation of expressions."""
@@ -41,12 +45,15 @@ class Expressions(Calling):
         """Value of an expression; calls in it are emitted."""
         match expr:
             case flow.Name(id=name):
-                return self.read(self.variable(name))
+                named = self.read(self.variable(name))
+                return self.as_function(expr, named) if self.handing and name not in self.params else named
             case flow.Attr(base=base, name=name):
                 owner = self.value(base)
                 read = self.read(self.attribute(owner, name, expr.span))
                 if name in METHODS and not read.calls and (handed := self.handed_on(expr, owner)) is not None:
                     return handed
+                if self.handing and name in self.vocabulary.acting and not read.calls:
+                    return self.as_function(expr, read)
                 named = self.vocabulary.names.is_stream(name)
                 return read._replace(tags=read.tags | named) if named and not read.calls else read
             case flow.Call():
@@ -147,6 +154,31 @@ class Expressions(Calling):
             return None
         name = written_out(self.project, self.entry, expr, owner.types[0].name)
         return Value(calls=(Bound(name, owner),)) if name is not None else None
+
+    def argument(self, expr: Expr) -> Value:
+        """An argument: what is handed on without a call is a function there."""
+        outer, self.handing = self.handing, True
+        try:
+            value = self.value(expr)
+        finally:
+            self.handing = outer
+        return value
+
+    def as_function(self, expr: flow.Name | flow.Attr, value: Value) -> Value:
+        """What is handed on: a function that calls it, where that is known to do something and no function of the project."""
+        if value.calls or value.symbol is None or value.symbol.kind != "external":
+            return value
+        entries = self.vocabulary.called(self.names_of(value))
+        if not any(each.does in _HANDED for each in entries):
+            return value
+        if all(each.of != "self" for each in entries):
+            return value._replace(calls=(Bound(of_nothing(self.project, self.entry, expr), None),))
+        if not isinstance(expr, flow.Attr):
+            return value
+        subject = expr.base.base if isinstance(expr.base, flow.Attr) else expr.base
+        found: list[Value] = []
+        self.nodes(lambda: found.append(self.value(subject)))
+        return value._replace(calls=(Bound(about(self.project, self.entry, expr), None, (found[0],)),))
 
     def either_value(self, op: str, operands: tuple[Expr, ...], expr: flow.Op) -> Value:
         first = self.value(operands[0])

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from graphlint import behavior as b
-from graphlint import flow
+from graphlint import flow, handing
 from graphlint.assignments import assigned, is_key, starts_empty
 from graphlint.behavior import Node, Slot
 from graphlint.dispatch import text_of
@@ -108,7 +108,16 @@ class Frame(Holding):
         self.captured_params: set[str] = set()
         self.keepers: dict[Place, set[Slot]] = {}
         """Slots that keep what a place of this function stands for."""
-        self.parent: Around | None = knowledge.closures.get(entry.name)
+        within = types.get(handing.INSIDE)
+        self.parent: Around | None = knowledge.closures.get(
+            handing.nested(entry.name, within[0].name if within is not None else "")
+        )
+        self.told = handing.inside(types)
+        """What it was handed, where that was functions, and what those around it were."""
+        self.handing = False
+        """It evaluates an argument: what stands there without a call is handed on."""
+        self.handed: tuple[str, ...] = ()
+        """Names of what is bound to the functions that it was handed."""
         self.globals: frozenset[str] = frozenset()
         self.siblings: dict[str, tuple[str, str]] = {}
         """Method name -> class and function, of receivers whose type is known."""
@@ -163,6 +172,10 @@ class Frame(Holding):
         entry = self.entry
         for index, param in enumerate(entry.facts.params):
             place = ((f"${param.name}",),)
+            if (handed := self.all.handing.seen(param.name, types.get(param.name, ()))) is not None:
+                self.env[param.name] = handed.value
+                self.handed += handed.names
+                continue
             if index == 0 and entry.owner is not None and entry.kind in ("method", "property", "classmethod"):
                 owner = types.get(param.name, (Type(entry.owner),))
                 if entry.kind == "classmethod":

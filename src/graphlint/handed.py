@@ -1,7 +1,8 @@
-"""Methods of containers and graphs that are handed on without a call, `hooks.append(self.rooms.clear)`, as functions.
+"""What is handed on without a call and is no function of the project, as functions: `hooks.append(self.rooms.clear)`.
 
-Each becomes a function that makes the call: a method of the object whose attribute it is, so that what is known of bound methods
-of the project's own holds for it.
+Each becomes a function that makes the call, so that what is known of the project's own functions holds for it. A method of a
+container or of a graph becomes a method of the object whose attribute that is, or a function that is given what it is about;
+what a vocabulary knows, `retry(torch.cuda.empty_cache)`, a function of nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from graphlint.facts import Function, Param
 from graphlint.project import FunctionEntry, Project
 
 METHODS = frozenset(("clear", "reset"))
+_IT = "it"
 
 
 def written_out(project: Project, around: FunctionEntry, attribute: flow.Attr, owner: str | None) -> str | None:
@@ -29,18 +31,46 @@ def written_out(project: Project, around: FunctionEntry, attribute: flow.Attr, o
             return None
         base = flow.Attr(flow.Name("self", base.span), base.name, base.span)
     name = f"{around.name}.<locals>.{attribute.name}@{attribute.span.start}"
-    if name not in project.functions:
-        call = flow.Call(flow.Attr(base, attribute.name, attribute.span), (), (), attribute.span)
-        facts = Function(
-            qualname=name.removeprefix(f"{around.module.name}."),
-            params=(Param("self", None, None, "positional"),) if owner is not None else (),
-            returns=None,
-            decorators=(),
-            span=attribute.span,
-            header=attribute.span,
-            owner=project.classes[owner].facts.qualname if owner is not None else None,
-            words=frozenset((attribute.name, flow.last_name(base))),
-            flow=flow.Eval(call, attribute.span),
-        )
-        project.functions[name] = FunctionEntry(name, around.module, facts)
+    params = ("self",) if owner is not None else ()
+    _add(project, around, name, flow.Attr(base, attribute.name, attribute.span), params, owner)
     return name
+
+
+def about(project: Project, around: FunctionEntry, expr: flow.Attr) -> str:
+    """The name of a function that calls a method of what it is given; of the attribute of what it is given, where it is one's."""
+    name = f"{around.name}.<locals>.{expr.name}@{expr.span.start}"
+    base: flow.Expr = flow.Name(_IT, expr.base.span)
+    if isinstance(expr.base, flow.Attr):
+        base = flow.Attr(base, expr.base.name, expr.base.span)
+    _add(project, around, name, flow.Attr(base, expr.name, expr.span), (_IT,), None)
+    return name
+
+
+def of_nothing(project: Project, around: FunctionEntry, expr: flow.Name | flow.Attr) -> str:
+    """The name of a function that calls what a name of a module means."""
+    name = f"{around.name}.<locals>.{flow.last_name(expr)}@{expr.span.start}"
+    _add(project, around, name, expr, (), None)
+    return name
+
+
+def _add(
+    project: Project, around: FunctionEntry, name: str, callee: flow.Expr, params: tuple[str, ...], owner: str | None
+) -> None:
+    if name in project.functions:
+        return
+    facts = Function(
+        qualname=name.removeprefix(f"{around.module.name}."),
+        params=tuple(Param(each, None, None, "positional") for each in params),
+        returns=None,
+        decorators=(),
+        span=callee.span,
+        header=callee.span,
+        owner=project.classes[owner].facts.qualname if owner is not None else None,
+        words=frozenset(
+            part.id if isinstance(part, flow.Name) else part.name
+            for part in flow.parts(callee)
+            if isinstance(part, flow.Name | flow.Attr)
+        ),
+        flow=flow.Eval(flow.Call(callee, (), (), callee.span), callee.span),
+    )
+    project.functions[name] = FunctionEntry(name, around.module, facts)

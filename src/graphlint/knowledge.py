@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from graphlint import behavior as b
 from graphlint import flow, records
@@ -32,6 +32,7 @@ from graphlint.constructors import Given, given_attributes
 from graphlint.dispatch import Dispatch
 from graphlint.facts import MODULE
 from graphlint.flow import Expr
+from graphlint.handing import Handing
 from graphlint.project import ClassEntry, FunctionEntry, Module, Project
 from graphlint.rebasing import kept_bound
 from graphlint.records import Records
@@ -84,6 +85,7 @@ class Around(Protocol):
     entry: FunctionEntry
     env: dict[str, Value]
     params: frozenset[str]
+    handed: tuple[str, ...]
     me: str
 
     @property
@@ -101,6 +103,7 @@ class Knowledge(ABC):
         self.project = project
         self.vocabulary = vocabulary
         self.dispatch = Dispatch(project)
+        self.handing = Handing()
         self.slots: dict[Slot, SlotNotes] = {}
         self.given: dict[str, set[str]] = {}
         """By function, its parameters that are given device memory as it is allocated."""
@@ -133,8 +136,12 @@ class Knowledge(ABC):
         """Tables in which one object stands under several keys."""
         self.hooks: dict[Slot, tuple[Bound, ...]] = {}
         """By attribute, the functions that others than its class put into it."""
+        self.steps: dict[Slot, tuple[Value, ...] | None] = {}
+        """By attribute or variable that has functions in an order, these."""
+        self.served: dict[Slot, tuple[Any, ...]] = {}
+        """By attribute that keeps a queue, the calls that are made of what is taken out of it."""
         self.closures: dict[str, Around] = {}
-        """By nested function, the evaluation of the function that it was last seen in."""
+        """By nested function, and by what the function around it was handed, the evaluation of that function which last saw it."""
         self.started: dict[str, dict[str, Value]] = {}
         """By function, what its parameters can be, and its local variables over all of their bindings."""
         self.cut = 0
@@ -160,8 +167,13 @@ class Knowledge(ABC):
         self._by_word: dict[str, list[FunctionEntry]] | None = None
 
     @abstractmethod
-    def reader(self, function: FunctionEntry) -> Callable[[Expr], Value]:
-        """What tells the value of an expression of a function, wherever in it; nothing is emitted."""
+    def reader(self, function: FunctionEntry, *, handing: bool = False) -> Callable[[Expr], Value]:
+        """What tells the value of an expression of a function, wherever in it; nothing is emitted.
+
+        Args:
+            function: it.
+            handing: what is no function of the project, and is not called, is one that calls it.
+        """
 
     @abstractmethod
     def build(self, name: str, types: Mapping[str, tuple[Type, ...]] | None = None) -> Behavior | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from graphlint import flow
+from graphlint import flow, steps
 from graphlint.flow import Expr
 from graphlint.frame import Frame
+from graphlint.handing import nested as nested_in
 from graphlint.knowledge import HELD
 from graphlint.project import FunctionEntry
 from graphlint.rebasing import bound_over
@@ -108,7 +109,8 @@ class Lookups(Frame):
                 module, _, name = symbol.name.rpartition(".")
                 place = (f"mod:{module}", name)
                 known = self.all.variable(symbol.name)
-                return Value((place,), known.types, known.symbol, known.calls, slot=place)
+                listed = steps.of_variable(self.all, place, known) if known.calls else None
+                return Value((place,), known.types, known.symbol, known.calls, slot=place, items=listed)
             case "attribute":
                 owner, _, name = symbol.name.rpartition(".")
                 return self.class_attribute(owner, name)
@@ -201,6 +203,8 @@ class Lookups(Frame):
                 return Value(places, symbol=Symbol("external", f"{each}.{name}"), slot=(t.name, name))
         calls = tuple(bound_over(bound, base) for bound in known.calls)
         value = Value(places, known.types, known.symbol, calls, slot=(definer or t.name, name))
+        if calls and not quiet and (ordered := steps.of_attribute(self.all, (t.name, name), known, base)) is not None:
+            return value._replace(items=ordered)
         listed = self.all.listed(t.name, name) if self.emitting and any(k.name in _LISTS for k in known.types) else ()
         if not listed or quiet or name in listed:
             return value
@@ -391,8 +395,8 @@ class Lookups(Frame):
                 )
         if full not in self.project.functions:
             return NOTHING_KNOWN
-        self.all.closures[full] = self
-        return Value(calls=(Bound(full, None),), symbol=Symbol("function", full))
+        self.all.closures[nested_in(full, self.told)] = self
+        return Value(calls=(Bound(full, None, inside=self.told),), symbol=Symbol("function", full))
 
     def imported(self, expr: flow.Imported) -> Value:
         dotted = self.project.absolute(self.module, expr.module, expr.level)

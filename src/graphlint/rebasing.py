@@ -131,12 +131,27 @@ def rebased(value: Value, bindings: Mapping[str, Value], span: Span, depth: int)
     fields = {name: rebased(each, bindings, span, depth + 1) for name, each in value.fields.items()}
     items = tuple(rebased(each, bindings, span, depth + 1) for each in value.items) if value.items is not None else None
     each = rebased_element(value.each, bindings, span, depth + 1) if value.each is not None else None
+    calls = tuple(_rebased_bound(bound, bindings, span, depth + 1) for bound in value.calls)
     context: tuple[Value, Value] | None = None
     if value.context is not None:
         graph, pool = value.context
         context = (rebased(graph, bindings, span, depth + 1), rebased(pool, bindings, span, depth + 1))
     unique = tuple(dict.fromkeys(places))[:WIDEST]
-    return value._replace(places=unique, fields=fields, items=items, test=test, each=each, reads=reads, context=context)
+    return value._replace(
+        places=unique, fields=fields, items=items, test=test, each=each, reads=reads, context=context, calls=calls
+    )
+
+
+def _rebased_bound(bound: Bound, bindings: Mapping[str, Value], span: Span, depth: int) -> Bound:
+    """A function that a callee gives, in the caller's terms."""
+    if bound.receiver is None and not (bound.args or bound.keywords or bound.around):
+        return bound
+    return bound._replace(
+        receiver=rebased(bound.receiver, bindings, span, depth) if bound.receiver is not None else None,
+        args=tuple(rebased(each, bindings, span, depth) for each in bound.args),
+        keywords=tuple((name, rebased(each, bindings, span, depth)) for name, each in bound.keywords),
+        around=tuple((name, rebased(each, bindings, span, depth)) for name, each in bound.around),
+    )
 
 
 def rebased_element(value: Value, bindings: Mapping[str, Value], span: Span, depth: int = 0) -> Value:
@@ -203,7 +218,11 @@ def kept_bound(bound: Bound, me: str) -> Bound:
     receiver = lasting(bound.receiver) if bound.receiver is not None else None
     args = tuple(map(lasting, bound.args))
     return bound._replace(
-        receiver=receiver, args=args, keywords=tuple((name, lasting(value)) for name, value in bound.keywords)
+        receiver=receiver,
+        args=args,
+        keywords=tuple((name, lasting(value)) for name, value in bound.keywords),
+        around=(),
+        inside="",
     )
 
 

@@ -14,6 +14,7 @@ from graphlint.effects import Effect
 from graphlint.evaluate import Behaviors
 from graphlint.execution import Execution, ExhaustedError
 from graphlint.facts import MODULE, Facts
+from graphlint.handing import is_of_handed
 from graphlint.meanings import MATTERS, Meanings
 from graphlint.paths import Config, Event, Monitor, Outcome
 from graphlint.project import Project, group, module_names
@@ -505,9 +506,14 @@ class Analysis(Meanings):
         return {key: frozenset(callers) for key, callers in found.items()}
 
     def is_wrapper(self, root: Behavior) -> bool:
-        """Whether all that a function does happens in one call of it: what there is to say is said of the callee."""
+        """Whether all that a function does happens in one call of it: what there is to say is said of the callee.
+
+        It is not where the callee does what the function hands it.
+        """
         acting = [node for node in root.nodes if isinstance(node, b.Happens | b.Touches | b.Calls)]
-        return len(acting) == 1 and isinstance(acting[0], b.Calls)
+        if len(acting) != 1 or not isinstance(acting[0], b.Calls):
+            return False
+        return not any(map(is_of_handed, acting[0].behaviors))
 
     def variable(self, function: str, root: str) -> str:
         """Name of the local variable that holds what the expression of a root `@offset` made; empty if none does."""
@@ -659,6 +665,7 @@ def analyse(project: Project, vocabulary: Vocabulary) -> Analysis:
         behaviors.forget(stale)
         for name in sorted(waiting | {key.partition("|")[0] for key in stale}):
             behaviors.build(name)
+        behaviors.renew(sorted(stale))
         for name in [name for name in project.functions if ".<locals>." in name and not behaviors.is_built(name)]:
             behaviors.build(name)
         analysis = Analysis(project, vocabulary, behaviors)

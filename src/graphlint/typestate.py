@@ -518,8 +518,13 @@ def step(analysis: Analysis, event: Event, depth: int) -> Step:
     words = "the pool's object is given up" if ends_pool else _WORDS.get(effect, effect.value)
     message = f"{words}: {text}"
     if len(event.stack) - 1 > depth:
-        message += f" ({inner.function.rpartition('.')[2]}, {_short(source.path)}:{source.row(inner.span.start)})"
+        message += f" ({_name(inner.function)}, {_short(source.path)}:{source.row(inner.span.start)})"
     return Step(module.source.path, frame.span, effect.value, message)
+
+
+def _name(function: str) -> str:
+    """The last name of a function, without what tells it from others in the same one."""
+    return function.rpartition(".")[2].partition("@")[0]
 
 
 def _short(path: str) -> str:

@@ -154,6 +154,10 @@ class Bound(NamedTuple):
     keywords: tuple[tuple[str, Value], ...] = ()
     outside: bool = False
     """A decorator has it run outside of the capture."""
+    around: tuple[tuple[str, Value], ...] = ()
+    """Of a function in another one, that was handed on: the variables of those around it, by name."""
+    inside: str = ""
+    """What the function around it was handed, where that was functions."""
     at: int | None = None
     """Where it stands in the tuples that are what is meant."""
 

@@ -47,7 +47,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from graphlint import declarations
@@ -234,6 +234,13 @@ class Vocabulary:
     def decorated(self, names: Iterable[str]) -> list[Entry]:
         """What is known of a decorator that has these canonical names."""
         return self._matching(self.decorators, names)
+
+    @cached_property
+    def acting(self) -> frozenset[str]:
+        """Last words of what does something where it is called."""
+        return frozenset(
+            name.rpartition(".")[2] for name, entries in self.calls.items() if any(each.does for each in entries)
+        ) | {alias.rpartition(".")[2] for alias in self.aliases}
 
     def object(self, name: str) -> str | None:
         """The class of what a variable holds, where it is known."""
