@@ -123,6 +123,23 @@ class Activation:
 
         return [knowing(config, config.facts.under(lasts)) for config in configs]
 
+    def failed(self, configs: Iterable[Config]) -> list[Config]:
+        """The configurations where a block of this activation is left by an error: all that it has called has ended."""
+        kept = {place[0] for places in self.aliases.values() for place in places}
+        active = {frame.function for frame in self.stack} | {self.behavior.function}
+        known: dict[str, bool] = {}
+
+        def lasts(root: str) -> bool:
+            value = known.get(root)
+            if value is None:
+                function, at, _ = root.partition("@")
+                value = known[root] = (
+                    function in active if at and function else root in kept or since(root) <= self.serial
+                )
+            return value
+
+        return [knowing(config, config.facts.under(lasts)) for config in configs]
+
     def returns(self, call: b.Calls, caller: Activation) -> None:
         """What this activation makes and returns, or hands to the block that it manages, is what the call gives its caller."""
         given = self.behavior.yields if self.behavior.yields.places else self.behavior.returns

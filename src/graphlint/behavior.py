@@ -55,9 +55,9 @@ class Touches(NamedTuple):
     tags: frozenset[str] = frozenset()
     """Of the new value: none, empty, true, false, tensor, captured, graph, pool, mempool, object, capturing (it says whether the
     stream is being captured, or that it was), new (a container that the function made), copy (of a container), raised (something is
-    added to what was there); strict (it must be there to be taken out), named (it is known which one); and of what was there:
-    moved (it goes elsewhere in the same statement), saved (a variable stands for it on, as for an element of the place), taken
-    (a variable has the item that was taken out)."""
+    added to what was there); strict (it must be there to be taken out), named (it is known which one), `behind` (nothing that can
+    fail comes between it and what is there); and of what was there: moved (it goes elsewhere in the same statement), saved (a
+    variable stands for it on, as for an element of the place), taken (a variable has the item that was taken out)."""
     value_places: tuple[Place, ...] = ()
     types: tuple[str, ...] = ()
     """Types of what the place held, by declaration."""
@@ -273,6 +273,11 @@ class Behavior:
         return bool(self.effects) or any(
             (isinstance(node, Touches) and bool(node.fresh)) or refuses(node) for node in self.nodes
         )
+
+
+def behind(span: Span) -> str:
+    """The tag of a touch that follows at once on what happens in a span."""
+    return f"behind {span.start}"
 
 
 def is_later(key: str) -> bool:

@@ -71,14 +71,15 @@ class Deferring(Lookups):
             return NOTHING_KNOWN
         before = len(self.out)
         manager = self.value(first)
-        last = self.out[-1] if len(self.out) > before else None
+        at = len(self.out) - 1
+        last = self.out[at] if at >= before else None
         if isinstance(last, b.Calls) and self.is_manager(last):
             for key in last.behaviors:
                 built = self.all.built(key)
                 if built is not None:
                     late = self.later(built.function, first.span, b.behind_yield(built.node), built.receiver, built.key)
                     self._keep_for(stack, last._replace(behaviors=(late,), span=expr.span), expr.span)
-            self.out[-1] = b.NOTHING
+            self.out[at] = b.NOTHING
             return manager
         return self._entered(stack, manager, first, expr, entered=name in _CONTEXTS)
 
@@ -122,6 +123,7 @@ class Deferring(Lookups):
             node = b.Repeat(node, b.NOTHING, (), around[-1])
         if len(place) == 1:
             self.deferred.setdefault(place[0], []).append((node, span))
+            self._say(place[0], span, registered=True)
         elif stack.slot is not None:
             self._keep_in(stack.slot, node, span)
 
@@ -144,7 +146,17 @@ class Deferring(Lookups):
     def _move(self, stack: Value, to: Place) -> None:
         """Hand what a stack is to do over to another one."""
         if len(stack.places) == 1 and len(stack.places[0]) == 1:
-            self.deferred.setdefault(to[0], []).extend(self.deferred.pop(stack.places[0][0], ()))
+            root = stack.places[0][0]
+            given = self.deferred.pop(root, ())
+            self.deferred.setdefault(to[0], []).extend(given)
+            self.handed_over.setdefault(root, []).extend(given)
+            for _, span in given:
+                self._say(root, span, registered=False)
+
+    def _say(self, root: str, span: Span, *, registered: bool) -> None:
+        """Note whether a stack has what a statement registers."""
+        tags = frozenset(("true" if registered else "false",))
+        self.emit(b.Touches("write", ((root, f"<{span.start}>"),), None, span, tags))
 
     def hand_over(self, value: Value, slot: Slot) -> None:
         """Note that an attribute keeps a stack from here on."""
@@ -164,6 +176,19 @@ class Deferring(Lookups):
                 keys = self._registrations(stack.slot)
                 found += [self.run_later(key, name, (place[:-1],), span) for key, name in reversed(keys)]
         return b.order(found)
+
+    def failing(self, stack: Value, span: Span) -> tuple[b.Handler, ...]:
+        """What runs where the block of a stack fails that has handed over, further down, what it is to do."""
+        root = stack.places[0][0] if stack.places and len(stack.places[0]) == 1 else ""
+        given = self.handed_over.pop(root, [])
+        if not given:
+            return ()
+        unwinding = [
+            b.Either(("atom", "true", (root, f"<{at.start}>")), node, b.NOTHING, span) for node, at in reversed(given)
+        ]
+        for _, at in given:
+            self._say(root, at, registered=False)
+        return (b.Handler(True, b.order([*unwinding, b.Leaves("raise", span)]), (), span),)
 
     def _registrations(self, slot: Slot) -> Sequence[tuple[str, str | None]]:
         """What the class, or the module, that has a stack registers on it."""

@@ -301,8 +301,13 @@ class Evaluation(Expressions):
             case flow.Drop(target=target, span=span):
                 self.drop(target, span)
             case flow.Seq(items=items):
+                before = len(self.out)
                 for item in items:
+                    start = len(self.out)
                     self.run(item)
+                    if start > before and _cannot_fail(item):
+                        self.follow_at_once(start)
+                    before = start
             case flow.Alt(test=test, then=then, other=other, span=span):
                 self.branch(self.test(test), then, other, span, *self.narrowed(test))
             case flow.Star():
@@ -321,6 +326,16 @@ class Evaluation(Expressions):
                     self.emit(b.Leaves(kind, span, said))
                 else:
                     self.emit(b.Leaves(kind, span, raises=self.exception(value) if kind == "raise" else ""))
+
+    def follow_at_once(self, start: int) -> None:
+        """Note of a write what stands right before it, so that nothing can fail between the two."""
+        while start and isinstance(node := self.out[start - 1], b.Touches) and _is_variable(node):
+            start -= 1
+        before = [node for node in self.out[max(start - 1, 0) : start] if not isinstance(node, b.Order)]
+        for at, each in enumerate(self.out[start:], start):
+            if isinstance(each, b.Touches):
+                self.out[at] = each._replace(tags=each.tags | {b.behind(node.span) for node in before})
+                before.append(each)
 
     def block(self, body: Flow) -> Node:
         """What a part of the function does, taken by itself."""
@@ -463,6 +478,7 @@ class Evaluation(Expressions):
         after = self.env
         handlers = []
         ends = [after] if falls_through(body.body) else []
+        every = [after]
         misses = False
         for handler in body.handlers:
             self.env = _join(dict(before), after)
@@ -474,6 +490,7 @@ class Evaluation(Expressions):
             node = self.block(handler.body)
             everything = handler.types is None or any(map(self.catches_all, named))
             handlers.append(b.Handler(everything, node, types, handler.span))
+            every.append(self.env)
             if falls_through(handler.body):
                 ends.append(self.env)
         self.env = ends[0] if ends else after
@@ -481,9 +498,22 @@ class Evaluation(Expressions):
             self.env = _join(self.env, each)
         main, held = _held_at_end(main)
         other = b.order([*held, self.block(body.other)])
-        final = self.block(body.final)
+        final = self._final(body.final, every)
         lookups = tuple(dict.fromkeys(looked)) if misses else ()
         self.emit(b.Guarded(main, tuple(handlers), other, final, body.span, lookups))
+
+    def _final(self, body: Flow, every: Sequence[dict[str, Value]]) -> Node:
+        """A `finally`, which also runs where a handler raises: the variables are then what this one gave them."""
+        ended = self.env
+        if body == flow.NOTHING:
+            return b.NOTHING
+        joined = dict(ended)
+        for each in every:
+            joined = _join(joined, each)
+        self.env = dict(joined)
+        node = self.block(body)
+        self.env = {**ended, **{name: value for name, value in self.env.items() if joined.get(name) is not value}}
+        return node
 
     def caught(self, types: Expr | None) -> tuple[Expr, ...]:
         """The classes that a handler names, if by way of a tuple that the module has a name for."""
@@ -774,7 +804,9 @@ class Evaluation(Expressions):
             self.bind(scope.target, value, scope.span)
         if self.is_stack(value):
             body = self.block(scope.body)
-            self.emit(b.Guarded(body, (), b.NOTHING, self.unwound(value, scope.context.span), scope.span))
+            span = scope.context.span
+            handlers = self.failing(value, span)
+            self.emit(b.Guarded(body, handlers, b.NOTHING, self.unwound(value, span), scope.span))
             return
         suppresses = isinstance(scope.context, flow.Call) and last_word(scope.context.callee) == "suppress"
         body = self.block(scope.body)
@@ -883,6 +915,21 @@ def _held_at_end(node: Node) -> tuple[Node, list[Node]]:
         if each.slot is not None and each.slot[0].startswith("local:"):
             held.insert(0, items.pop(at))
     return (b.order(items) if held else node), held
+
+
+def _is_variable(node: b.Touches) -> bool:
+    """Whether a touch says what a local variable holds, or what a stack has to do."""
+    return len(node.places) == 1 and (node.places[0][0][0] == "%" or node.places[0][-1][0] == "<")
+
+
+def _cannot_fail(statement: Flow) -> bool:
+    """Whether a statement gives something a constant, or takes over what an exit stack is to do."""
+    match statement:
+        case flow.Bind(target=flow.Name() | flow.Attr(), value=flow.Lit(), op=""):
+            return True
+        case flow.Bind(value=flow.Call() as call) | flow.Eval(value=flow.Call() as call):
+            return flow.last_name(call) == "pop_all"
+    return False
 
 
 def _is_copy(value: Expr) -> bool:

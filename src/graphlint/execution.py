@@ -19,6 +19,7 @@ from graphlint.activation import ANSWERS, RESULT, Activation, constructs, since
 from graphlint.behavior import Behavior, Node
 from graphlint.effects import Effect
 from graphlint.learned import Atom, Fact, Learned
+from graphlint.outliving import moved_on, taken_back
 from graphlint.paths import (
     CAPTURED,
     DEVICE,
@@ -46,6 +47,7 @@ from graphlint.paths import (
     without_single,
 )
 from graphlint.rebasing import sources
+from graphlint.source import Span
 from graphlint.values import ELEMENT, Place, Test
 
 _MOST_TRIED = 1_500
@@ -115,6 +117,10 @@ class Execution:
     """Names of tables in which one object stands under several keys."""
     alike: bool = False
     """Attributes that may be one object are one."""
+    renewed: Callable[[Config, Callable[[str], bool]], Config] = lambda config, _: config
+    """The configuration where new objects take the names of those that were made before: says it of the roots of places."""
+    outlived: frozenset[str] = frozenset()
+    """Names of the attributes from which a variable has on what was there."""
     members: Mapping[Place, tuple[Place, ...]] = field(default_factory=dict)
     """Places of tables, and of the objects that stand in them."""
     steps: int = 0
@@ -160,13 +166,17 @@ class Execution:
         match node:
             case b.Order(items=items):
                 out: Outcome = {}
-                for item in items:
+                points = self._points[-1].configs if self._points else []
+                for at, item in enumerate(items):
                     if not configs:
                         break
+                    before = len(points)
                     result = self._node(item, scope, configs)
                     configs = result.pop("next", [])
                     merge(out, result)
-                    if self._points and configs:
+                    if self._points and _is_at_once(item, items[at + 1 : at + 2]):
+                        del points[before:]  # if it fails in the middle, what follows does not say that it is done
+                    elif self._points and configs:
                         self._points[-1].add(configs, scope)
                 out["next"] = configs
                 return out
@@ -241,10 +251,21 @@ class Execution:
         for config in configs:
             moved = self.monitor(config.state, event, config)
             facts = written(config.facts)
+            if places[:1] and places[0] in self.members:
+                facts = self._entered(facts, node, places[0], event.value_places)
             if moved is not None:
                 config = Config(moved[0], facts, (*config.trace, event._replace(effect=moved[1])))
             result.append(knowing(config, facts))
         return result
+
+    def _entered(self, facts: Learned, node: b.Touches, table: Place, values: Sequence[Place]) -> Learned:
+        """What is known of the objects made here that may stand in a table, after it was touched."""
+        for member in self.members[table]:
+            if _is_made_here(member) and node.how == "add" and member in values:
+                facts = facts.with_answer(("in", (*member, *table)), True)
+            elif _is_made_here(member) and node.how != "add":
+                facts = facts.without(("in", (*member, *table)))
+        return facts
 
     def _written(self, node: b.Touches, places: tuple[Place, ...], *, one: bool) -> Callable[[Learned], Learned]:
         """What is known after a touch, from what was known before. `one`: an item went in under one key of several."""
@@ -311,7 +332,9 @@ class Execution:
         self._rounds.append(scope.behavior.function)
         self._repeats += 1
         seen: set[tuple[State, Learned]] = set()
-        for _ in range(2):
+        for at in range(2):
+            if at and entering:
+                entering = self._next_round(entering, node.span, scope)
             entering = [config for config in entering if config[:2] not in seen]
             if not entering:
                 break
@@ -329,6 +352,30 @@ class Execution:
         merge(out, self._node(node.other, scope, ended) if ended else {})
         return {kind: distinct(each) for kind, each in out.items()}
 
+    def _next_round(self, configs: list[Config], loop: Span, scope: Activation) -> list[Config]:
+        """The configurations at the start of another round: what it makes is not what was made in the one before."""
+        end = scope.own(("@",))[0][0][1:]
+
+        def is_made(part: str) -> bool:
+            start = part[1 : len(part) - len(end)]
+            return (
+                part[:1] in ("@", "<")
+                and part.endswith(end)
+                and start.isdigit()
+                and loop.start <= int(start) < loop.end
+            )
+
+        result: list[Config] = []
+        for config in configs:
+            facts = config.facts
+            for (kind, place), answer in tuple(facts):
+                if place and is_made(place[0]):
+                    facts = facts.put(place[0], NO_FACTS)
+                elif kind == "true" and answer and len(place) > 1 and is_made(place[1].removesuffix(">") + end):
+                    facts = facts.with_answer((kind, place), False)  # a stack has not yet what this round registers
+            result.append(self.renewed(knowing(config, facts), is_made))
+        return distinct(result)
+
     def _each_member(
         self, node: b.Repeat, scope: Activation, configs: list[Config], over: tuple[Place, ...]
     ) -> Outcome | None:
@@ -343,7 +390,12 @@ class Execution:
         for member in members:
             if member != item:  # itself: any other one
                 scope.ways[item] = member
-            result = self._node(node.body, scope, configs)
+            within, without = configs, list[Config]()
+            if _is_made_here(member):  # an object made here is in it once it was put there
+                within = [config for config in configs if config.fact(("in", (*member, *over[0])))]
+                without = [config for config in configs if not config.fact(("in", (*member, *over[0])))]
+            result = self._node(node.body, scope, within) if within else {}
+            merge(result, {"next": without})
             ended = [result.pop(kind, []) for kind in ("next", "continue", "break")]
             configs = distinct([config for each in ended for config in each])
             merge(out, result)
@@ -400,7 +452,8 @@ class Execution:
         out = self._node(node.body, scope, configs)
         ended = out.pop("next", [])
         if node.handlers:
-            failed = distinct([*self._points.pop().configs, *ended, *out.pop("raise", [])])
+            points = scope.failed(self._points.pop().configs)
+            failed = distinct([*points, *ended, *out.pop("raise", [])], spread=True)
             for handler in node.handlers:
                 merge(out, self._node(handler.node, scope, failed))
                 if handler.everything:
@@ -469,7 +522,7 @@ class Execution:
 
     def _again(self, config: Config, call: Activation, frame: Frame) -> Config:
         """The configuration, moved as by the first call's effect, where a second one of the method does harm after it."""
-        before = _first_of(config.trace, call)
+        before = _first_of(config.trace, call, self.outlived)
         if before is None:
             return config
         stack = (*call.stack[:-1], frame)
@@ -608,14 +661,33 @@ class Execution:
         return yes, no
 
 
+def _is_made_here(member: Place) -> bool:
+    """Whether what stands in a table is an object that the function makes."""
+    return len(member) == 1 and member[0][0] == "@"
+
+
+def _is_at_once(node: Node, following: Sequence[Node]) -> bool:
+    """Whether what follows on a node is a write that cannot fail, right behind."""
+    if not following or not isinstance(following[0], b.Touches) or isinstance(node, b.Order):
+        return False
+    return b.behind(node.span) in following[0].tags
+
+
 def _is_done_once(behavior: Behavior) -> bool:
     """Whether a function asks first whether there is anything left to do."""
     first = behavior.node.items[0] if isinstance(behavior.node, b.Order) and behavior.node.items else behavior.node
     return isinstance(first, b.Either) and b.falls_through(first.then) != b.falls_through(first.other)
 
 
-def _first_of(trace: Sequence[Event], call: Activation) -> Event | None:
-    """The last event of a path by which the same method of the same object ended graphs."""
+def _first_of(trace: Sequence[Event], call: Activation, names: frozenset[str]) -> Event | None:
+    """The last event of a path by which the same method of the same object ended graphs, as the call sees its places.
+
+    Args:
+        trace: the path.
+        call: of the method.
+        names: of the attributes from which a variable has on what was there.
+    """
+    earlier = tuple(taken_back(place, names) for place in call.receiver)
     own = call.behavior.receiver
     given = [
         place
@@ -629,8 +701,11 @@ def _first_of(trace: Sequence[Event], call: Activation) -> Event | None:
         if event.effect is Effect.GRAPH_DEATH and isinstance(event.node, b.Happens):
             if given and not any(p[: len(g)] == g for p in event.places for g in given):
                 continue  # a function that was given another object
-            if any(each.function == call.behavior.function and each.receiver == call.receiver for each in event.stack):
+            receivers = [each.receiver for each in event.stack if each.function == call.behavior.function]
+            if call.receiver in receivers:
                 return event
+            if earlier in receivers:
+                return event._replace(places=tuple(moved_on(place, names) for place in event.places))
     return None
 
 

@@ -100,6 +100,8 @@ class Frame(Holding):
         self.put_again: set[Slot] = set()
         """Tables that are given what they have, under one more key."""
         self.loops: list[Span] = []
+        self.handed_over: dict[str, list[tuple[Node, Span]]] = {}
+        """The same for what it would have done, had `pop_all` not given that to another stack."""
         self.deferred: dict[str, list[tuple[Node, Span]]] = {}
         """By root of an exit stack's place, what it does at its end: nodes, and the spans that registered them."""
         self.lookups: list[Place] = []

@@ -43,6 +43,8 @@ class _Item(NamedTuple):
     text: str = ""
     entry: tuple[str, str, str] = ("", "", "")
     """Of an item under a key: the table's last name, the function that the key comes from, and its text there."""
+    variable: str = ""
+    """The variable that was given it, where the expression is one."""
 
 
 def is_one_object(analysis: Analysis, root: b.Behavior, subject: Place, first: Event, last: Event) -> bool:
@@ -219,6 +221,12 @@ def _is_one_item(analysis: Analysis, one: _Item, other: _Item | None, first: Eve
     function = analysis.project.functions[one.frame.function]
     if one.text == other.text == _TAKEN:
         return False  # each round takes out another one
+    if (
+        one.kind == "taken"
+        and _is_one_variable(one, other, first, last)
+        and not _is_rebound(analysis, one, first, last)
+    ):
+        return True
     if one.kind == "taken" and one.entry[0] and one.entry == other.entry and _puts_back(analysis, one.frame):
         return not _is_rebound(
             analysis, one, first, last
@@ -233,6 +241,14 @@ def _is_one_item(analysis: Analysis, one: _Item, other: _Item | None, first: Eve
     return one.kind in ("all", "key") or (
         one.frame.function == other.frame.function and not _is_rebound(analysis, one, first, last)
     )
+
+
+def _is_one_variable(one: _Item, other: _Item, first: Event, last: Event) -> bool:
+    """Whether two events, the second further down in one run of a function, are about what one variable has."""
+    if not one.variable or one.variable != other.variable or one.frame.function != other.frame.function:
+        return False
+    mine, its = (event.activations[event.stack.index(item.frame)] for item, event in ((one, first), (other, last)))
+    return mine == its and one.frame.span.start < other.frame.span.start
 
 
 def _puts_back(analysis: Analysis, frame: Frame) -> bool:
@@ -327,8 +343,12 @@ def _item(analysis: Analysis, event: Event) -> _Item | None:
     if call is None or not isinstance(call.callee, flow.Attr):
         is_each = _is_each(function, call.callee, frame) if call is not None else frame.span == function.facts.header
         return _Item(frame, "all" if is_each else "some")  # what a framework runs around the function, it runs for all
+    named = flow.dotted_text(call.callee.base).partition(".")[0]
     return _Item(
-        frame, *_meant(function, call.callee.base, frame, 0), _entry(analysis, event, within - 1, call.callee.base)
+        frame,
+        *_meant(function, call.callee.base, frame, 0),
+        _entry(analysis, event, within - 1, call.callee.base),
+        named,
     )
 
 
@@ -472,7 +492,7 @@ def _is_rebound(analysis: Analysis, item: _Item, first: Event, last: Event) -> b
     start, end = min(each.end for each in spans), max(each.start for each in spans)
     function = analysis.project.functions[item.frame.function]
     source = function.module.source
-    words = _words(item.text)
+    words = _words(item.text) | ({item.variable} if item.kind == "taken" else set())
     for statement in flow.statements(function.lowered.flow):
         match statement:
             case flow.Bind(span=span) if start <= span.start < end:

@@ -115,8 +115,11 @@ def without_fact(config: Config, atom: Atom) -> Config:
     return knowing(config, config.facts.without(atom))
 
 
-def distinct(configs: list[Config]) -> list[Config]:
-    """One configuration for each state and facts, the one with the shortest path."""
+def distinct(configs: list[Config], *, spread: bool = False) -> list[Config]:
+    """One configuration for each state and facts, the one with the shortest path.
+
+    Of too many the first ones are kept, or with `spread` some of all along.
+    """
     if len(configs) < 2:
         return configs
     best: dict[tuple[State, Learned], Config] = {}
@@ -125,7 +128,12 @@ def distinct(configs: list[Config]) -> list[Config]:
         known = best.setdefault(key, config)
         if known is not config and len(config.trace) < len(known.trace):
             best[key] = config
-    return list(best.values())[:MAX_CONFIGURATIONS]
+    kept = list(best.values())
+    if len(kept) <= MAX_CONFIGURATIONS:
+        return kept
+    if not spread:
+        return kept[:MAX_CONFIGURATIONS]
+    return [kept[at * len(kept) // MAX_CONFIGURATIONS] for at in range(MAX_CONFIGURATIONS)]
 
 
 def merge(out: Outcome, more: Outcome) -> None:
@@ -175,7 +183,10 @@ def said_of(node: b.Touches, place: Place) -> frozenset[Fact]:
 
 def as_element(facts: frozenset[Fact], place: Place) -> frozenset[Fact]:
     """What is known of a place, for what was there and stands for an element from now on."""
-    return frozenset([((kind, (*place, ELEMENT)), value) for (kind, where), value in facts if where == place])
+    size = len(place)
+    return frozenset(
+        [((kind, (*place, ELEMENT, *where[size:])), value) for (kind, where), value in facts if where[:size] == place]
+    )
 
 
 def without_single(facts: Learned) -> Learned:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -16,6 +16,7 @@ from graphlint.execution import Execution, ExhaustedError
 from graphlint.facts import MODULE, Facts
 from graphlint.handing import is_of_handed
 from graphlint.meanings import MATTERS, Meanings
+from graphlint.outliving import outlived
 from graphlint.paths import Config, Event, Monitor, Outcome
 from graphlint.project import Project, group, module_names
 from graphlint.project import load as load_project
@@ -162,6 +163,11 @@ class Analysis(Meanings):
             for callee in each.callees:
                 found.setdefault(callee, []).append(each.key)
         return found
+
+    @cached_property
+    def outlived(self) -> frozenset[str]:
+        """Names of the attributes from which a variable has on what was there."""
+        return outlived(self.effectful.values())
 
     def _is_of_graphs(self, slot: Slot | None) -> bool:
         """Whether a slot holds graphs, or what belongs to some."""
@@ -383,6 +389,7 @@ class Analysis(Meanings):
         again: bool = False,
         alike: bool = False,
         members: Mapping[Place, tuple[Place, ...]] | None = None,
+        renewed: Callable[[Config, Callable[[str], bool]], Config] = lambda config, _: config,
         **facts: bool,
     ) -> Outcome | None:
         """Run a behavior; None (and a note) where its paths are too many.
@@ -395,6 +402,7 @@ class Analysis(Meanings):
             again: whether a release that does harm because it is the second one counts as one, if it ends nothing.
             alike: attributes that may be one object are one.
             members: places of tables, and of the objects that stand in them.
+            renewed: is told where new objects take the names of those that were made before: of which roots of places.
             facts: what is known before, about the run itself: `capturing`, `device`.
         """
         select, remembered = self.effectful.get, self.remembered
@@ -413,6 +421,8 @@ class Analysis(Meanings):
             alike=alike,
             members=members or {},
             captured=self._captured_functions,
+            outlived=self.outlived if again else frozenset(),
+            renewed=renewed,
         )
         if facts.get("capturing"):
             facts.setdefault("device", True)

@@ -25,6 +25,7 @@ from graphlint.behavior import Behavior
 from graphlint.effects import Effect
 from graphlint.engines import Repetition, has_others, repeated
 from graphlint.enrolled import members_of
+from graphlint.filling import filled_with, is_direct
 from graphlint.findings import MAX_STEPS, Precision, Severity, Step, Suspect
 from graphlint.identity import (
     is_left_out,
@@ -46,6 +47,7 @@ from graphlint.likeness import (
     may_be_alike,
     picked,
 )
+from graphlint.outliving import event_taken_back, taken_back
 from graphlint.paths import Config, Event, Frame, atoms
 from graphlint.platforms import is_on_one_platform
 from graphlint.readers import RELEASES, Evidence, container, is_drop, is_item_of_another, read_memory
@@ -59,6 +61,8 @@ from graphlint.workspaces import evidence, nowhere, store_of, workspaces
 
 _POOL = "<pool>"
 """Ends the place of graphs that stand for the pool whose handle that place holds."""
+_MOVED = "~"
+"""Begins the state of graphs that only a variable has: the attribute was given something else."""
 _MOST_UNKNOWN = 3
 """Most calls that are named of those between two events that nobody knows."""
 
@@ -82,6 +86,8 @@ class Subject:
     """workspace: it is held at the end of the path unless it was released on it."""
     pool_object: Place = ()
     """workspace: the object of the pool, if one is kept: its end is what makes the pool one that can be erased."""
+    later: frozenset[Place] = frozenset()
+    """graphs: their places where a variable has on what the attribute had that led to them."""
 
     def read(self, effect: Effect, event: Event) -> Effect:
         """What an effect is to it: where the pool has an object, the end of that counts, and not the graphs'."""
@@ -176,7 +182,11 @@ def _subjects(analysis: Analysis, automaton: Automaton, root: Behavior, sites: S
                 site for site in sites if site.effect is Effect.GRAPH_DEATH and isinstance(site.event.node, b.Happens)
             ]
             seen = dict.fromkeys(container(place) for site in explicit for place in site.places)
-            yield from (Subject(place) for place in seen)
+            later: dict[Place, set[Place]] = {}
+            for place in (each for site in explicit for each in site.places):
+                if (before := taken_back(place, analysis.outlived)) != place:
+                    later.setdefault(container(before), set()).add(place)
+            yield from (Subject(place, later=frozenset(later.get(place, ()))) for place in seen)
             retired = {p: None for site in sites if site.effect is Effect.POOL_RETIRE for p in site.places}
             yield from (Subject((*place, _POOL)) for place in retired)
         case "pool":
@@ -220,6 +230,8 @@ def _hazards(
     hears = _ears(automaton, subject)
     members = _members(analysis, root) if automaton.subject in ("graphs", "memory") else {}
     members = {**picked(analysis, root), **members} if alike else members
+    filled = filled_with(root, subject.place[0]) if automaton.subject == "graphs" else {}
+    members = {**members, **filled}
     same = automaton.subject == "graphs" and (alike or bool(members) or is_doubled(analysis, subject.place))
     if not (same or _possible(automaton, subject, hears, analysis.sites(root))):
         return
@@ -230,28 +242,41 @@ def _hazards(
 
     def monitor(state: str, event: Event, config: Config) -> tuple[str, Effect] | None:
         after, _, where = state.partition(" ")
+        moved = _MOVED if after.startswith(_MOVED) else ""
+        after = after.removeprefix(_MOVED)
         if after == HAZARD or any(event.stack == earlier.stack for earlier in _since_start(automaton, config.trace)):
             return None  # the same line again is the next round of a loop, over other objects
         if _is_others_share(event, config.trace) or _is_left_empty(event, config.trace) or event.stack in elsewhere:
             return None
         if after != automaton.start and any(config.fact(("failed", (f.function,))) for f in event.stack[1:]):
             return None  # the same call again, after it failed in the middle
-        moved = None
+        if subject.later and after != automaton.start and _is_moved_on(subject, event):
+            return f"{_MOVED}{after}", Effect.SYNC
+        heard = None
         for effect in analysis.effects(event, config):
             if effect is Effect.ERASE and subject.place and _holds_nothing(subject, config):
                 continue
             read = subject.read(effect, event)
-            if hears(read, event, after) and automaton.step(after, read.value) != after:
-                after, moved = automaton.step(after, read.value), read
-        if moved is None:
+            if hears(read, event, moved + after) and automaton.step(after, read.value) != after:
+                after, heard = automaton.step(after, read.value), read
+        if heard is None:
             return None
-        if moved.value == rule.reported_at or (after == HAZARD and not where):  # two places to report are two hazards
+        if heard.value == rule.reported_at or (after == HAZARD and not where):  # two places to report are two hazards
             where = " ".join(f"{frame.function}@{frame.span.start}" for frame in event.stack)
-        return (f"{after} {where}" if where else after), moved
+        if after not in (automaton.start, HAZARD):
+            after = moved + after
+        return (f"{after} {where}" if where else after), heard
+
+    def renewed(config: Config, is_made: Callable[[str], bool]) -> Config:
+        if subject.place and is_made(subject.place[0]) and not config.state.startswith(HAZARD):
+            return Config(automaton.start, config.facts)
+        return config
 
     again = automaton.subject == "graphs"
     effects = automaton.effects | {Effect.POOL_RETIRE} if subject.pool_object else automaton.effects
-    outcome = analysis.run(root, automaton.start, monitor, effects, again=again, alike=alike, members=members)
+    outcome = analysis.run(
+        root, automaton.start, monitor, effects, again=again, alike=alike, members=members, renewed=renewed
+    )
     if outcome is None:
         cut.add(root.key)
         return
@@ -259,13 +284,14 @@ def _hazards(
     for kind, configs in outcome.items():
         for config in configs:
             end = RAISE if kind == "raise" else EXIT
-            state = config.state.partition(" ")[0]
+            state = config.state.partition(" ")[0].removeprefix(_MOVED)
             hazard = state == HAZARD
             if not hazard and (subject.held or automaton.subject != "workspace"):
                 empty = config.fact(("true", subject.place)) is False
                 hazard = automaton.step(state, end) == HAZARD and not empty
-            if hazard and config.trace and not (automaton.subject == "memory" and _is_one_step(config.trace)):
-                found.append(_since_start(automaton, config.trace) or config.trace)
+            trace = tuple(event for event in config.trace if event.effect is not Effect.SYNC)
+            if hazard and trace and not (automaton.subject == "memory" and _is_one_step(trace)):
+                found.append(_since_start(automaton, trace) or trace)
     found.sort(key=lambda trace: (len(trace), [frame.span for event in trace for frame in event.stack]))
     seen: set[tuple[tuple[Frame, ...], ...]] = set()
     for trace in found:
@@ -274,6 +300,8 @@ def _hazards(
         if alike and not is_unasked(analysis, root, trace):
             continue
         if automaton.subject == "graphs" and is_by_two_ways(analysis, trace) and not is_for_both(analysis, root, trace):
+            continue
+        if filled and not any(is_direct(analysis, root, event, subject.place[0]) for event in (trace[0], trace[-1])):
             continue
         if automaton.subject == "memory" and (
             is_of_a_slice(analysis, trace[0], trace[-1])
@@ -346,7 +374,21 @@ def _is_about_one(analysis: Analysis, root: Behavior, subject: Subject, trace: t
     if first.stack[: len(last.stack)] == last.stack and not goes_over_twice(analysis, last.stack[-1]):
         return False
     place = subject.place[:-1] if subject.place[-1:] == (_POOL,) else subject.place
-    return is_one_object(analysis, root, place, first, last) and not yields_between(analysis, first, last)
+    is_moved = subject.later.isdisjoint(first.places) and not subject.later.isdisjoint(last.places)
+    now = event_taken_back(last, analysis.outlived) if is_moved else last
+    return is_one_object(analysis, root, place, first, now) and not yields_between(analysis, first, last)
+
+
+def _is_moved_on(subject: Subject, event: Event) -> bool:
+    """Whether a variable alone has from here on what led to the subject."""
+    node = event.node
+    if not isinstance(node, b.Touches) or "saved" not in node.tags:
+        return False
+    return any(
+        subject.place[: len(place)] == place
+        and any(each[: len(place) + 1] == (*place, ELEMENT) for each in subject.later)
+        for place in event.places
+    )
 
 
 def _since_start(automaton: Automaton, trace: tuple[Event, ...]) -> tuple[Event, ...]:
@@ -367,9 +409,10 @@ def _possible(
     Most subjects of most functions end here, before any path is run.
     """
     counts: dict[str, int] = {}
+    ways = ("", _MOVED) if subject.later else ("",)
     for site in sites:
         effect = subject.read(site.effect, site.event)
-        if any(hears(effect, site.event, state) for state in automaton.states):
+        if any(hears(effect, site.event, moved + state) for state in automaton.states for moved in ways):
             counts[effect.value] = counts.get(effect.value, 0) + 1
     waiting = [(automaton.start, tuple(sorted((effect, min(n, 3)) for effect, n in counts.items())))]
     seen = set(waiting)
@@ -478,6 +521,8 @@ def _ears(automaton: Automaton, subject: Subject) -> Callable[[Effect, Event, st
         if effect is Effect.GRAPH_DEATH:
             if automaton.subject == "pool":
                 return state == automaton.start
+            if state.startswith(_MOVED):
+                return isinstance(event.node, b.Happens) and not subject.later.isdisjoint(event.places)
             return isinstance(event.node, b.Happens) and subject.place in map(container, event.places)
         if effect is Effect.POOL_RETIRE:
             return automaton.subject == "pool" and subject.place in event.places
