@@ -103,6 +103,111 @@ def test_a_test_that_can_be_true(tmp_path: Path, stop: str, drain: str) -> None:
     assert reported(tmp_path, PHASES.replace("DRAIN", drain).replace("STOP", stop)) == []
 
 
+SERVING = """
+import threading
+
+import torch
+
+
+class Steps:
+    def __init__(self, net):
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            net()
+
+    def release(self):
+        self.graph.reset()
+
+
+class Base:
+    def __init__(self):
+        self.on = True
+        self.pages = torch.zeros(8, device="cuda")
+
+    def quiet(self):
+        self.on = False
+        self.pages = None
+
+    def reopen(self):
+        self.on = True
+
+
+class Server(Base):
+    def __init__(self, net):
+        super().__init__()
+        self.steps = Steps(net)
+        self.state = "serving"
+        self.going = threading.Event()
+        self.clients = {{}}
+
+    @property
+    def is_on(self):
+        return self.on
+
+    def set_state(self, state):
+        self.state = state
+
+    def drain(self):
+        torch.cuda.synchronize()
+        {drain}
+
+    async def later(self):
+        self.on = False
+
+    {kind}def shutdown(self):
+        {before}
+        if {test}:
+            self.steps.release()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "test", "drain"),
+    [
+        ("self.drain()", "self.on", "self.on = False"),
+        ("self.drain()", "self.is_on", "self.on = False"),
+        ("self.drain()", "self.on", "self.quiet()"),
+        ("self.drain()", "self.on", "with threading.Lock():\n            self.on = False"),
+        ("super().quiet()", "self.on", "pass"),
+        ("self.set_state('ending')", "self.state == 'serving'", "pass"),
+        ("self.set_state(state='ending')", "self.state == 'serving'", "pass"),
+        ("self.going.clear()", "self.going.is_set()", "pass"),
+        ("self.drain()", "not self.going.is_set()", "self.going.set()"),
+        ("self.clients.clear()", "self.clients", "pass"),
+        ("await self.later()", "self.on", "pass"),
+    ],
+)
+def test_another_method_has_changed_what_is_asked(tmp_path: Path, before: str, test: str, drain: str) -> None:
+    text = SERVING.format(drain=drain, before=before, test=test, kind="async " if "await" in before else "")
+    assert reported(tmp_path, text) == [(test, "self.steps")]
+
+
+@pytest.mark.parametrize(
+    ("before", "test", "drain"),
+    [
+        ("self.drain()\n        self.reopen()", "self.on", "self.on = False"),
+        ("self.drain()", "not self.on", "self.on = False"),
+        ("self.drain()", "self.on", "if self.clients:\n            self.on = False"),
+        ("self.drain()", "self.on", "if not self.clients:\n            return\n        self.on = False"),
+        ("self.drain()", "self.on", "try:\n            self.on = False\n        finally:\n            pass"),
+        ("on = self.on\n        self.drain()", "on", "self.on = False"),
+        ("self.set_state(self.state)", "self.state == 'serving'", "pass"),
+        ("self.going.clear()", "self.going is not None", "pass"),
+        ("self.going.clear()\n        self.going.set()", "self.going.is_set()", "pass"),
+        ("self.clients.clear()", "self.clients is not None", "pass"),
+        ("self.clients.clear()\n        self.clients.update(a=1)", "self.clients", "pass"),
+    ],
+)
+def test_what_is_asked_may_be_so(tmp_path: Path, before: str, test: str, drain: str) -> None:
+    text = SERVING.format(drain=drain, before=before, test=test, kind="")
+    assert all(at != test for at, _ in reported(tmp_path, text))
+
+
+def test_an_heir_may_do_something_else_in_the_method(tmp_path: Path) -> None:
+    text = SERVING.format(drain="self.on = False", before="self.drain()", test="self.on", kind="")
+    assert reported(tmp_path, text + "\n\nclass Other(Server):\n    def drain(self):\n        pass\n") == []
+
+
 def test_a_private_method_is_on_the_way_and_a_public_one_a_teardown_of_its_own(tmp_path: Path) -> None:
     text = PHASES.replace("DRAIN", "pass").replace("STOP", "self.phase = Phase.ENDING\n        self.end_steps()")
     private, public = text.replace("end_steps", "_release"), text.replace("end_steps", "release_graphs")

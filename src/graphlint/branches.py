@@ -12,7 +12,7 @@ from graphlint import behavior as b
 from graphlint import flow
 from graphlint.absence import can_lack
 from graphlint.conditions import THERE, Asked, Condition, conditions, names_in
-from graphlint.last_given import Given, excludes, last_given
+from graphlint.last_given import HAS_ITEMS, IS_SET, Given, excludes, last_given
 from graphlint.ownership import Holding
 from graphlint.paths import Branch
 from graphlint.platforms import alternatives, platform_words
@@ -131,13 +131,43 @@ def _impossible(analysis: Analysis, death: Death) -> tuple[Branch, Given] | None
             continue
         me = function.facts.params[0].name if function.facts.params else ""
         names = set(attributes_in(test, me)) - flow.variables(test)  # a variable can have what the attribute was before
+        whole = {asked.name for asked in _required(test, truth=branch.taken) if isinstance(asked, flow.Attr)}
+        events = {function.module.source.text(call.span): name for call, name in _events(test, me)}
         for said in conditions(Asked(test, branch.taken), function.module.source):
-            if said.subject not in names:
+            if said.subject in events:
+                name = events[said.subject] + IS_SET
+            elif said.subject in names:
+                name = _behind(analysis, function, said.subject)
+            else:
                 continue
-            given = last_given(analysis.project, stack[: at + 1], branch.frame.span, said.subject)
-            if given is not None and excludes(given, said):
-                return branch, given
+            for each in (name, name + HAS_ITEMS) if name in whole else (name,):
+                given = last_given(analysis.project, stack[: at + 1], branch.frame.span, each)
+                if given is not None and excludes(given, said):
+                    return branch, given
     return None
+
+
+def _events(test: flow.Expr, me: str) -> Iterator[tuple[flow.Call, str]]:
+    """Questions whether an event is set that an attribute of an object holds: `self.running.is_set()`."""
+    for part in flow.parts(test):
+        match part:
+            case flow.Call(callee=flow.Attr(base=flow.Attr(base=flow.Name(id=base), name=name), name="is_set")):
+                if base == me:
+                    yield part, name
+
+
+def _behind(analysis: Analysis, function: FunctionEntry, name: str) -> str:
+    """The attribute that a property gives as it is, else the name itself."""
+    found = analysis.project.method(function.owner, name) if function.owner is not None else None
+    entry = analysis.project.functions[found] if found is not None else None
+    if entry is not None and entry.kind == "property" and entry.facts.params:
+        body = entry.lowered.flow
+        items = body.items if isinstance(body, flow.Seq) else (body,)
+        match items[-1:]:
+            case (flow.Exit(kind="return", value=flow.Attr(base=flow.Name(id=me), name=inner)),):
+                if me == entry.facts.params[0].name and not any(isinstance(each, flow.Alt) for each in items):
+                    return inner
+    return name
 
 
 def test_of_another(analysis: Analysis, class_name: str, holding: Holding, reaching: Sequence[Death]) -> Branch | None:
