@@ -497,3 +497,56 @@ class Pieces:
 def test_outputs_of_a_record_go_before_the_pool(tmp_path: Path, early: str, is_reported: bool) -> None:
     text = PIECES.replace("EARLY", early)
     assert found(tmp_path, text) == (["torch.cuda.empty_cache()"] if is_reported else [])
+
+
+PARKING = """
+import torch
+
+
+class Parking:
+    def __init__(self, net, inputs):
+        self.net, self.inputs = net, inputs
+        self.graphs, self.states = {{}}, {{}}
+
+    def record(self):
+        for n, x in self.inputs.items():
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                self.states[n] = self.net(x)
+            self.graphs[n] = graph
+
+    def forget(self):
+        for graph in self.graphs.values():
+            graph.reset()
+        self.graphs.clear()
+        self.states.clear()
+
+    def park(self, n):
+        {take}
+        self.forget()
+        {between}
+        torch.cuda.empty_cache()
+        self.parked = {parked}
+"""
+
+
+@pytest.mark.parametrize(
+    ("take", "between", "parked", "expected"),
+    [
+        ("state = self.states[n]", "pass", 'state.to("cpu")', 1),
+        ("state = self.states.get(n)", "pass", 'state.to("cpu")', 1),
+        ("state = self.states[n]", 'state = state.to("cpu")', "state", 0),
+        ("state = self.states[n]", "del state", "n", 0),
+        ('state = self.states[n].to("cpu")', "pass", "state", 0),
+        ("state = self.states[n].clone()", "pass", "state", 0),
+        ("size = self.states[n].shape[0]", "pass", "size", 0),
+        ("state = self.states.get(n)\n        if state is not None: return state", "pass", "state", 0),
+    ],
+)
+def test_a_variable_has_an_item_of_the_table_that_a_call_empties(
+    tmp_path: Path, take: str, between: str, parked: str, expected: int
+) -> None:
+    path = tmp_path / "parking.py"
+    path.write_text(PARKING.format(take=take, between=between, parked=parked))
+    report = check.check([str(path)], Settings(select=("pool-order",)), registry.rules())
+    assert len(report.findings) == expected

@@ -886,6 +886,7 @@ class Calling(Queueing):
         identity = f"{self.entry.name}@{span.start}"
         if any(each is not None and each.gives_pooled for each in map(self.all.built, keys)):
             self.pooled.add(f"@{span.start}")
+        self.hold_found(keys, span)
         self.emit(b.Calls(tuple(keys), tuple(merged.items()), span, identity, outside))
         for built, bindings in filling:
             self.filled_by(built, bindings, span)

@@ -7,7 +7,7 @@ puts it in. It has it no more where it is bound anew, deleted or emptied, by a f
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from graphlint import behavior as b
 from graphlint import flow
@@ -56,6 +56,10 @@ class Holding(ABC):
     @abstractmethod
     def emit(self, node: Node) -> None:
         """Add to what the function does."""
+
+    @abstractmethod
+    def nodes(self, action: Callable[[], None]) -> Node:
+        """Run an action and take what it emitted."""
 
     def hold(self, name: str, graphs: tuple[Place, ...], span: Span, source: Slot | None = None) -> None:
         """Say that a local variable holds what a capture made from here on, or what a slot held that has been given up."""
@@ -134,8 +138,29 @@ class Holding(ABC):
             if (value.places == items and value.slot == slot) or (name in self.copies and value.places == places):
                 self.hold(name, places, span, slot)
 
+    def hold_found(self, keys: Sequence[str], span: Span) -> None:
+        """A call is about to empty a table: variables that have an item of it hold that on; a lookup may have found none."""
+        if self.in_capture or not self.emitting:
+            return
+        items = {
+            name: value.slot
+            for name, value in self.env.items()
+            if value.slot is not None and name not in self.passed and self._is_item(value)
+        }
+        emptied = self._emptied(keys, 0) if items else frozenset[Slot]()
+        for name in sorted(items):
+            if items[name] in emptied:
+                self._hold_item(name, span)
+
+    def _hold_item(self, name: str, span: Span) -> None:
+        value = self.env[name]
+        tables = tuple(place[:-1] for place in value.places)
+        node = self.nodes(lambda: self.hold(name, tables, span, value.slot))
+        if node != b.NOTHING:
+            self.emit(b.Either(("atom", "none", value.places[0]), b.NOTHING, node, span))
+
     def hold_emptied(self, keys: Sequence[str], span: Span) -> None:
-        """The same for what a call empties."""
+        """A call has emptied a table: variables that have a copy of it hold that on."""
         if self.in_capture:
             return
         copies = {name: slot for name in self.copies if name in self.env and (slot := self.env[name].slot) is not None}
@@ -143,6 +168,16 @@ class Holding(ABC):
         for name in sorted(copies):
             if copies[name] in emptied:
                 self.hold(name, self.env[name].places, span, copies[name])
+
+    def _is_item(self, value: Value) -> bool:
+        """Whether a value is an item of a table that others can empty, and no graph."""
+        return (
+            "graph" not in value.tags
+            and not value.calls
+            and bool(value.places)
+            and all(len(place) > 2 and place[-1] == ELEMENT and place[0][0] not in "@%" for place in value.places)
+            and not self.is_plain(value)
+        )
 
     def _emptied(self, keys: Iterable[str], depth: int) -> frozenset[Slot]:
         found: frozenset[Slot] = frozenset()
