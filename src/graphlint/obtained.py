@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from graphlint import flow
-from graphlint.answers import Answers
 from graphlint.dependence import (
     CURRENT,
     DEVICES,
@@ -18,11 +17,7 @@ from graphlint.dependence import (
     Ask,
     Called,
     Dependent,
-    Held,
-    Ingredient,
-    Look,
     Memory,
-    Put,
     Reading,
     Rebase,
     aspect,
@@ -31,9 +26,8 @@ from graphlint.dependence import (
     extended,
     sources_of,
 )
-from graphlint.flow import Expr
 from graphlint.frame import last_word
-from graphlint.source import Span
+from graphlint.spelled import Spelled
 
 _WINDOWS = frozenset(
     (
@@ -66,10 +60,12 @@ _OPTIONS = frozenset(
 )
 
 
-class Obtained(Answers):
+class Obtained(Spelled):
     """The part of a function's reading that knows what a call gives, and does to stores."""
 
     def call(self, expr: flow.Call) -> Dependent:
+        if (by_name := self.spelled(expr)) is not None:
+            return by_name
         base = NOTHING
         if isinstance(expr.callee, flow.Attr):
             base = self.value(expr.callee.base)
@@ -164,25 +160,6 @@ class Obtained(Answers):
         if name in _VIEWS:
             return replace(base, place=None)
         return None
-
-    def put(
-        self, held: Held, how: str, value: Dependent, span: Span, key: Expr | None = None, *, is_field: bool = False
-    ) -> None:
-        if self.quiet or held.derived:
-            return
-        every = frozenset(ask for guard in self.guards for ask in guard)
-        asks = frozenset(ask for ask in every if ask.slot == held.slot)
-        asks |= frozenset(ask._replace(exact=False) for ask in value.chosen - every)
-        compared = frozenset(source for ask in every for source in ask.sources if ask.slot != held.slot)
-        self.result.puts.append(
-            Put(held, how, value.memory, value, asks, span, self.entry.name, value.sources, key, compared, is_field)
-        )
-
-    def look(self, held: Held, key: frozenset[Ingredient], span: Span, expr: Expr | None = None) -> Held:
-        found = held._replace(key=held.key | key, keyed=True)
-        if not self.quiet and not held.derived:
-            self.result.looks.append(Look(found, span, self.entry.name, expr, self.eager))
-        return found
 
     def allocated(
         self,

@@ -395,10 +395,14 @@ class _Reader(Obtained):
         match expr:
             case flow.Name(id=name):
                 return self.variable(name)
+            case flow.Attr(base=base, name="__dict__") if (table := self.namespace(base)) is not None:
+                return table
             case flow.Attr(base=base, name=name):
                 return self.aspect_of(self.attribute(self.value(base), name), name, expr)
             case flow.Call():
                 return self.call(expr)
+            case flow.Item(base=flow.Attr(base=flow.Name(id="sys"), name="modules"), key=flow.Name(id="__name__")):
+                return Dependent(names=frozenset((self.module.name,)))
             case flow.Item(base=base, key=index):
                 return self.item(self.value(base), index, expr)
             case flow.Lit(value=literal):

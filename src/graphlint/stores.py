@@ -15,7 +15,9 @@ from graphlint.facts import MODULE
 from graphlint.project import FunctionEntry, Module
 from graphlint.summaries import Analysis
 
-_TABLES = frozenset(("dict", "OrderedDict", "defaultdict", "WeakValueDictionary", "UserDict"))
+_TABLES = frozenset(("dict", "OrderedDict", "defaultdict", "WeakValueDictionary", "UserDict", "SimpleNamespace"))
+_SPELLING = frozenset(("setattr", "globals", "vars", "__dict__"))
+"""What a function that makes up names of attributes mentions."""
 
 
 class Stores:
@@ -38,6 +40,7 @@ class Stores:
             owned = (by_class.get(each, frozenset()) for each in self.project.mro(entry.owner)) if entry.owner else ()
             return (
                 not mine.isdisjoint(tables)
+                or not mine.isdisjoint(_SPELLING)
                 or any(not mine.isdisjoint(each) for each in owned)
                 or ("global" in mine and not mine.isdisjoint(unset))
                 or any(not mine.isdisjoint(reach[name]) and not mine.isdisjoint(holders[name]) for name in reach)
