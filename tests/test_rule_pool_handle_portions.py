@@ -428,3 +428,60 @@ def test_a_handle_is_retired_where_the_graphs_die(test: str, column: int) -> Non
     lines = outcome.changes["m.py"].after.decode().splitlines()
     made = [line for line in lines if line.strip() == "self.pool = torch.cuda.graph_pool_handle()"][1]
     assert len(made) - len(made.lstrip()) == column
+
+
+BEGUN = """
+import torch
+
+
+class Exchange:
+    def __init__(self):
+        self.handle = torch.cuda.graph_pool_handle()
+
+
+class Runner:
+    def __init__(self, net, exchange):
+        self.net, self.exchange = net, exchange
+        self.graph = None
+        {own}
+
+    def record(self):
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph, pool=self.exchange.handle):
+            self.out = self.net()
+
+    def drop(self):
+        self.graph.reset()
+        self.graph = self.out = None
+
+
+class Worker:
+    def __init__(self, target, draft):
+        exchange = Exchange()
+        self.target, self.draft = Runner(target, exchange), Runner(draft, exchange)
+        {made}
+
+    def wake(self):
+        {woken}
+
+    def end(self):
+        self.target.drop()
+        self.draft.drop()
+"""
+BOTH = "self.target.record(); self.draft.record()"
+
+
+@pytest.mark.parametrize(
+    ("own", "made", "woken", "count"),
+    [
+        ("pass", BOTH, "pass", 0),
+        ("pass", BOTH, BOTH, 1),
+        ("self.record()", "pass", "pass", 1),
+        ("pass", "pass", BOTH, 1),
+    ],
+)
+def test_what_is_captured_only_where_its_owner_is_made_is_not_captured_again(
+    own: str, made: str, woken: str, count: int
+) -> None:
+    Path("m.py").write_text(BEGUN.format(own=own, made=made, woken=woken))
+    assert len(check.check(["m.py"], Settings(), registry.select((RULE,))).findings) == count

@@ -258,6 +258,8 @@ class _Runs:
             if self.pool[0].startswith(_SHARED):
                 dead += self.constructed([self.forgotten(config) for config in dead])
             for capture in capturing[:_MOST_CAPTURES]:
+                if not self.pool[0].startswith(_SHARED) and self.is_begun(capture):
+                    continue
                 found += [c.trace for c in self.called(capture, self.distinct(dead)) if c.state.name == HAZARD]
         found.sort(key=lambda trace: (len(trace), [frame.span for event in trace for frame in event.stack]))
         yield from found
@@ -271,6 +273,18 @@ class _Runs:
             and (self.pool in site.event.pool if effect is Effect.CAPTURE else self.is_given_up(site.event))
             for site in self.analysis.sites(method)
         )
+
+    def is_begun(self, method: Behavior) -> bool:
+        """Whether the project captures only while it makes the object that has this one: what has captured never does again."""
+        key = "calling", ""
+        if key not in self.analysis.known:
+            found: dict[str, set[str]] = {}
+            for called, callers in self.analysis.callers.items():
+                found.setdefault(called.partition("|")[0], set()).update(each.partition("|")[0] for each in callers)
+            self.analysis.known[key] = found
+        calling: set[str] = self.analysis.known[key].get(method.function, set())
+        own = {f"{each}.__init__" for each in self.analysis.project.mro(self.owner)}
+        return bool(calling) and all(each.endswith(".__init__") and each not in own for each in calling)
 
     def leaves(self, method: Behavior) -> bool:
         """Whether a method kills graphs, and need not give the handle up in the same breath."""
