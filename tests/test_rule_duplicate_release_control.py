@@ -12,8 +12,11 @@ from graphlint.config import Settings
 RULE = "duplicate-release"
 
 HEAD = """
+import atexit
 import contextlib
 import threading
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
@@ -400,6 +403,167 @@ def warm(net, meter):
             step.free()
 """,
         ["step.free()"],
+    ),
+    "a process ends behind a function that has freed": (
+        """
+def serve(net, meter, items):
+    step = Step(net, meter)
+    atexit.register(step.free)
+    try:
+        for item in items:
+            yield item
+    finally:
+        step.free()
+""",
+        ["atexit.register(step.free)"],
+    ),
+    "a process ends behind a function that has called it off": (
+        """
+def serve(net, meter, items):
+    step = Step(net, meter)
+    atexit.register(step.free)
+    try:
+        for item in items:
+            yield item
+    finally:
+        atexit.unregister(step.free)
+        step.free()
+""",
+        [],
+    ),
+    "a process ends behind another branch": (
+        """
+def serve(net, meter, stays):
+    step = Step(net, meter)
+    if stays:
+        atexit.register(step.free)
+        return step
+    step.free()
+    return None
+""",
+        [],
+    ),
+    "a process ends with what asks a flag": (
+        """
+class Host:
+    def __init__(self, net, meter):
+        self.step = Step(net, meter)
+        self.up = True
+
+    def close(self):
+        if not self.up:
+            return
+        self.up = False
+        self.step.free()
+
+
+def serve(net, meter):
+    host = Host(net, meter)
+    atexit.register(host.close)
+    host.close()
+""",
+        [],
+    ),
+    "a process ends with a function in this one": (
+        """
+def serve(net, meter):
+    step = Step(net, meter)
+    atexit.register(lambda: step.free())
+    step.free()
+""",
+        ["atexit.register(lambda: step.free())"],
+    ),
+    "a finalizer of something else runs at the latest when the process ends": (
+        """
+def serve(net, meter):
+    step = Step(net, meter)
+    weakref.finalize(net, step.free)
+    step.free()
+""",
+        ["weakref.finalize(net, step.free)"],
+    ),
+    "a finalizer of something else is detached": (
+        """
+def serve(net, meter):
+    step = Step(net, meter)
+    end = weakref.finalize(net, step.free)
+    end.detach()
+    step.free()
+""",
+        [],
+    ),
+    "a thread runs a function in this one": (
+        """
+def serve(net, meter, items):
+    step = Step(net, meter)
+
+    def work():
+        try:
+            for item in items:
+                item()
+        finally:
+            step.free()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    step.free()
+""",
+        ["step.free()"],
+    ),
+    "a thread runs a function in this one that frees nothing": (
+        """
+def serve(net, meter, items):
+    step = Step(net, meter)
+
+    def work():
+        for item in items:
+            step.test()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    step.free()
+""",
+        [],
+    ),
+    "an executor has run all by its end": (
+        """
+def serve(net, meter):
+    step = Step(net, meter)
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(step.free)
+    step.free()
+""",
+        ["step.free()"],
+    ),
+    "an executor is shut down": (
+        """
+class Host:
+    def __init__(self, net, meter):
+        self.step = Step(net, meter)
+        self.threads = ThreadPoolExecutor(1)
+
+    def stop(self):
+        self.threads.submit(self.step.free)
+        self.threads.shutdown()
+        self.step.free()
+""",
+        ["self.step.free()"],
+    ),
+    "an executor runs once what is waited for twice": (
+        """
+class Host:
+    def __init__(self, net, meter):
+        self.step = Step(net, meter)
+        self.threads = ThreadPoolExecutor(1)
+
+    def stop(self):
+        done = self.threads.submit(self.step.free)
+        done.result()
+        self.threads.shutdown(wait=True)
+""",
+        [],
     ),
 }
 

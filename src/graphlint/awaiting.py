@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from graphlint import behavior as b
 from graphlint import flow
+from graphlint.behavior import Node
 from graphlint.endings import Ending
 from graphlint.flow import Expr
 from graphlint.frame import last_word
@@ -68,6 +69,17 @@ class Awaiting(Ending):
             return Value(made.places, (Type(_FUTURE),), calls=calls, tags=frozenset(("object",)))
         return made
 
+    def submit(self, executor: Value, args: Sequence[Value]) -> None:
+        """Note what an executor is given to run: it has run by the end of the executor at the latest."""
+        if self.emitting and len(executor.places) == 1:
+            calls = [each._replace(args=(*each.args, *args[1:])) for each in args[0].calls]
+            self.submitted.setdefault(executor.places[0], []).extend(calls)
+
+    def shut_down(self, executor: Value, span: Span) -> Node:
+        """What an executor still runs that is waited for, all of it."""
+        calls = self.submitted.pop(executor.places[0], []) if len(executor.places) == 1 else []
+        return self.nodes(lambda: self._end(calls, span, whole=True))
+
     def waited(self, name: str, receiver: Value, args: Sequence[Value], expr: flow.Call) -> None:
         """A call that waits for what was started: `thread.join()`, `future.result()`, `asyncio.gather(*tasks)`."""
         if name == _WHEN_DONE and args and receiver.slot is not None and self.emitting:
@@ -77,7 +89,14 @@ class Awaiting(Ending):
                 if not isinstance(given, flow.Call):
                     self.ended(value, expr.span)
                     self.ended(value.element, expr.span)
+        elif name == "shutdown":
+            waits = [*expr.args[:1], *(value for word, value in expr.keywords if word == "wait")]
+            if not any(isinstance(each, flow.Lit) and each.value is False for each in waits):
+                self.emit(self.shut_down(receiver, expr.span))
         elif name in _ENDS and not (name == "join" and args):
+            ended = {bound.function for bound in receiver.calls}
+            for place, calls in self.submitted.items():
+                self.submitted[place] = [bound for bound in calls if bound.function not in ended]
             if any(t.name in _ENDS[name] for t in receiver.types):
                 here = all(place[0].startswith("@") for place in receiver.places)  # else it may have ended long ago
                 self._end(receiver.calls, expr.span, whole=here)

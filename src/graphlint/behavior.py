@@ -136,6 +136,8 @@ class Guarded(NamedTuple):
     final: Node
     span: Span
     lookups: tuple[Place, ...] = ()
+    sound: bool = False
+    """Nothing fails in it but what says so: the `finally` is what runs behind all of it."""
 
 
 class Leaves(NamedTuple):

@@ -499,6 +499,7 @@ class Calling(Queueing):
         self.waited(name, receiver, args, expr)
         self.queued(name, receiver, args, expr)
         if name == "submit" and args and args[0].calls:
+            self.submit(receiver, args)
             return self.started(Value(((f"@{expr.span.start}",),)), name, args, tuple(keywords.items()))
         if name == "release" and not args and any(t.name in _SEMAPHORES for t in receiver.types):
             self.emit(b.Touches("count", receiver.places, receiver.slot, expr.span))

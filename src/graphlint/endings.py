@@ -16,12 +16,13 @@ from graphlint.behavior import Behavior, Node
 from graphlint.deferred import Deferring
 from graphlint.project import FunctionEntry
 from graphlint.source import Span
-from graphlint.values import ELEMENT, NOTHING_KNOWN, Place, Value
+from graphlint.values import ELEMENT, NOTHING_KNOWN, Bound, Place, Value
 
 _CLEANUPS = "<cleanups>"
 _TEST_ENDS = ("tearDown", "asyncTearDown")
 _CALLS_OFF = frozenset(("unregister",))
 _TAKERS = frozenset(("pop", "popleft"))
+_EXITS = "%<exits>"
 _DEEPEST = 3
 
 
@@ -41,6 +42,11 @@ class Ending(Deferring):
                 if self.project.dotted(self.module, expr.callee) == "atexit.register":
                     self._exit(flow.Call(first, tuple(others), expr.keywords, expr.span))
                     return NOTHING_KNOWN
+            case flow.Call(args=(_,)) if flow.last_name(expr) == "unregister" and self.exits:
+                if self.project.dotted(self.module, expr.callee) == "atexit.unregister":
+                    for _, span in self.exits:
+                        self._say_exit(span, registered=False)
+                    return NOTHING_KNOWN
         return None
 
     # -------------------------------------------------------------------------------------------------- finalizers
@@ -59,14 +65,20 @@ class Ending(Deferring):
             or not params
             or owner.places != ((f"${params[0].name}",),)
         ):
+            if owner.places != ((self.me,),) and not self._names_of(expr):
+                self._exit_of_local(node, expr.span)  # it runs at the end of the process at the latest
             return
         key = self.later(self.entry.name, expr.span, node, params[0].name, self.entry.name)
         self.all.finalizers.setdefault(owner.types[0].name, {})[key] = params[0].name
-        names = {flow.last_name(target) for target, value, _ in assigned(self.entry.lowered.flow) if value == expr}
+        names = self._names_of(expr)
         runs = _runs(node)
-        for built in self._repeating(owner.types[0].name, runs, frozenset(names)):
+        for built in self._repeating(owner.types[0].name, runs, names):
             if not runs.isdisjoint(_callees(built)):
                 self._note_twice(built, key, b.FINALIZED)
+
+    def _names_of(self, expr: flow.Call) -> frozenset[str]:
+        """Names of the variables and attributes that have what a call gives."""
+        return frozenset(flow.last_name(t) for t, value, _ in assigned(self.entry.lowered.flow) if value == expr)
 
     def finalized(self, class_name: str, places: tuple[Place, ...], span: Span) -> Iterator[Node]:
         """What the finalizers of an object do."""
@@ -80,6 +92,7 @@ class Ending(Deferring):
     def _exit(self, call: flow.Call) -> None:
         """What runs at the end of the process, for an object that stays alive until then."""
         node = self.nodes(lambda: self.value(call))
+        self._exit_of_local(node, call.span)
         if not self.emitting or not any(places == ((self.me,),) for _, places in _bindings(node)):
             return
         key = self.later(self.entry.name, call.span, node, self.me[1:], self.entry.name)
@@ -103,6 +116,48 @@ class Ending(Deferring):
                     self.me[1:],
                 )
                 self.all.put(whole)
+
+    def _exit_of_local(self, node: Node, span: Span) -> None:
+        """What is registered for an object that the function makes."""
+        made = any(len(each) == 1 and each[0][0] == "@" for _, places in _bindings(node) for each in places[:1])
+        inner = any(each.startswith(f"{self.entry.name}.<locals>") for each in _runs(node))
+        if self.emitting and (made or inner) and not self.loops:
+            self.exits.append((node, span))
+            self._say_exit(span, registered=True)
+
+    def _say_exit(self, span: Span, *, registered: bool) -> None:
+        """Note whether a registration holds."""
+        tags = frozenset(("true" if registered else "false",))
+        self.emit(b.Touches("write", ((_EXITS, f"<{span.start}>"),), None, span, tags))
+
+    def keep_exits(self, node: Node) -> None:
+        """Keep the function a second time, together with what runs behind it for objects that it makes."""
+        for facts in self.entry.lowered.nested:
+            if any(self.project.dotted(self.module, each) == "atexit.register" for each in facts.decorators):
+                self.exits.append(
+                    (self._run(Bound(f"{self.module.name}.{facts.qualname}", None), facts.header), facts.header)
+                )
+        given = [(each, span) for each, span in self.exits if any(map(self._gives_back, sorted(_runs(each))))]
+        if not given or not self.emitting:
+            return
+        ends = [b.Either(("atom", "true", (_EXITS, f"<{s.start}>")), each, b.NOTHING, s) for each, s in reversed(given)]
+        before: list[Node] = []
+        for _, span in given:
+            tags = frozenset(("false",))
+            before.append(b.Touches("write", ((_EXITS, f"<{span.start}>"),), None, span, tags))
+        facts = self.entry.facts
+        whole = b.Guarded(node, (), b.NOTHING, b.order(list(ends)), facts.span, sound=True)
+        is_method = self.entry.owner is not None and self.entry.kind in ("method", "property")
+        receiver = facts.params[0].name if is_method and facts.params else None
+        key = f"{self.entry.name}|{b.EXITED}"
+        self.all.put(
+            Behavior(
+                key, self.entry.name, b.order([*before, whole]), NOTHING_KNOWN, NOTHING_KNOWN, receiver, self.aliases
+            )
+        )
+
+    def _run(self, bound: Bound, span: Span) -> Node:
+        return self.nodes(lambda: self.call_functions((bound,), (), (), span))
 
     # ----------------------------------------------------------------------------------------- at the end of a test
 

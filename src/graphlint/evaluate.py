@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from graphlint import behavior as b
 from graphlint import flow
-from graphlint.assignments import falls_through
+from graphlint.assignments import falls_through, given_locally
 from graphlint.behavior import Behavior, Node, Slot
 from graphlint.effects import Effect
 from graphlint.emptying import emptying
@@ -159,6 +159,8 @@ class Evaluation(Expressions):
             node = b.Either(("atom", "none", self.remembered), node, b.Leaves("return", span), span)
         self.note_ways(node)
         self._note_put_again(node)
+        self.keep_exits(node)
+        self._note_cells()
         returns = union(self.returns) if self.returns else self._declared_return()
         if returns.fresh:  # what is kept here is no new memory of the caller's
             kept = {
@@ -199,6 +201,20 @@ class Evaluation(Expressions):
 
     def _declared_return(self) -> Value:
         return Value(types=self.project.annotation(self.module, self.entry.facts.returns))
+
+    def _note_cells(self) -> None:
+        """What the variables are that functions in this one read, where each is given one object that is made here, once."""
+        lowered = self.entry.lowered
+        if not lowered.nested or not any(map(self.is_object, self.env.values())):
+            return
+        words = frozenset(word for each in lowered.nested for word in each.words)
+        flows = [lowered.flow, *(each.flow for each in lowered.nested if each.flow is not None)]
+        given = [name for each in flows for name, _, _ in given_locally(each)]
+        for name, value in self.env.items():
+            if name not in words:
+                continue
+            if self.is_object(value) and value.places[0][0][0] == "@" and given.count(name) == 1:
+                self.aliases[f"cell:{self.entry.name}", name] = value.places
 
     def note_ways(self, node: Node) -> None:
         """Note which attributes of the object are reached through others, too: `self.loop = Loop(self.steps)`."""
@@ -816,6 +832,8 @@ class Evaluation(Expressions):
             types = tuple(map(self.exception, named))
             handler = b.Handler(everything, b.NOTHING, () if everything else types, scope.context.span)
             self.emit(b.Guarded(body, (handler,), b.NOTHING, b.NOTHING, scope.span))
+        elif (last := self.shut_down(value, scope.context.span)) != b.NOTHING:
+            self.emit(b.Guarded(body, (), b.NOTHING, last, scope.span))
         else:
             self.emit(body)
 

@@ -433,11 +433,12 @@ class Execution:
     def _guarded(self, node: b.Guarded, scope: Activation, configs: list[Config]) -> Outcome:
         if node.final == b.NOTHING:
             return self._caught(node, scope, configs)
-        self._points.append(
-            _Points(scope, list(configs))
-        )  # whatever happens before it, in a handler too, the `finally` runs
-        out = self._caught(node, scope, configs)
-        merge(out, {"raise": self._points.pop().configs})
+        if node.sound:
+            out = self._caught(node, scope, configs)
+        else:  # whatever happens before it, in a handler too, the `finally` runs
+            self._points.append(_Points(scope, list(configs)))
+            out = self._caught(node, scope, configs)
+            merge(out, {"raise": self._points.pop().configs})
         result: Outcome = {}
         for kind, each in out.items():
             after = self._node(node.final, scope, distinct(each)) if each else {}

@@ -100,6 +100,10 @@ class Frame(Holding):
         self.put_again: set[Slot] = set()
         """Tables that are given what they have, under one more key."""
         self.loops: list[Span] = []
+        self.submitted: dict[Place, list[Bound]] = {}
+        """By executor, what it was given to run and nobody has waited for yet."""
+        self.exits: list[tuple[Node, Span]] = []
+        """What `atexit`, or a finalizer, is to do with objects that the function makes, and the calls that say so."""
         self.handed_over: dict[str, list[tuple[Node, Span]]] = {}
         """The same for what it would have done, had `pop_all` not given that to another stack."""
         self.deferred: dict[str, list[tuple[Node, Span]]] = {}
