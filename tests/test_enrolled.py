@@ -420,3 +420,67 @@ def test_who_may_leave_a_table_is_in_it_until_then(tmp_path: Path) -> None:
     assert found("self.plugins.clear()") == []
     assert found(again) == ["duplicate-release"]
     assert found(again, disarm='self.bus.off("stop", self.disarm); self.steps = None') == []
+
+
+BY_NAME = """
+import threading
+
+import torch
+
+
+class Directory:
+    def __init__(self, limit):
+        self.permits = threading.BoundedSemaphore(limit)
+        self.parts = {{}}
+
+    def admit(self, part):
+        self.permits.acquire()
+        self.parts[part.name] = part
+
+    def forget(self, name):
+        {forget}
+
+    def end(self):
+        for part in list(self.parts.values()):
+            part.end()
+        self.parts.clear()
+
+
+class Part:
+    def __init__(self, directory, name, net):
+        self.name, self.directory = name, directory
+        directory.admit(self)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            net()
+
+    def end(self):
+        self.graph.reset()
+        {leave}
+        self.directory.permits.release()
+
+
+class Engine:
+    def __init__(self, net):
+        self.directory = Directory(4)
+        self.part = Part(self.directory, "net", net)
+
+    def close(self):
+        self.part.end()
+        self.directory.end()
+"""
+
+
+@pytest.mark.parametrize(
+    ("forget", "leave", "expected"),
+    [
+        ("self.parts.pop(name, None)", "pass", 1),
+        ("self.parts.pop(name, None)", "self.directory.forget(self.name)", 0),
+        ("del self.parts[name]", "self.directory.forget(self.name)", 0),
+        ("del self.parts[name]", "self.directory.parts.pop(self.name)", 0),
+    ],
+)
+def test_who_has_left_under_a_name_is_not_told(tmp_path: Path, forget: str, leave: str, expected: int) -> None:
+    (tmp_path / "m.py").write_text(BY_NAME.format(forget=forget, leave=leave))
+    report = check.check([str(tmp_path)], Settings(), registry.select(("duplicate-release",)))
+    assert len(report.findings) == expected

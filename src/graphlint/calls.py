@@ -14,7 +14,7 @@ from graphlint.dispatch import named_type
 from graphlint.effects import Effect
 from graphlint.facts import MODULE
 from graphlint.flow import Expr
-from graphlint.frame import last_word
+from graphlint.frame import keyed, last_word
 from graphlint.handing import INSIDE, nested
 from graphlint.hooks import hooked
 from graphlint.knowledge import HELD, Around
@@ -694,7 +694,7 @@ class Calling(Queueing):
             whole = key is not None and (flow.dotted_text(base), flow.dotted_text(key)) in self.emptied
             gone = NOTHING_KNOWN if whole else None
             how, strict = "clear" if whole else "pop", name != "discard" and len(args) < 2
-            named = name in ("discard", "remove")
+            named = "named" if name in ("discard", "remove") else keyed(key)
             self.touch(
                 how, receiver.places, receiver.slot, span, held=receiver.types, key=gone, strict=strict, named=named
             )

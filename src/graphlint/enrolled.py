@@ -21,6 +21,8 @@ from graphlint.visiting import visit
 _DEEPEST = 3
 """Most calls between a constructor and what puts its argument into the table."""
 _STEPS = 1_500
+_NAMED = frozenset(("named",))
+_KEYED = frozenset(("keyed",))
 _SHARED = ("class:", "mod:")
 _ROOTS = ("$", *_SHARED)
 
@@ -64,8 +66,12 @@ def left_tables(analysis: Analysis, root: Behavior | None) -> set[str]:
         known: set[str] = analysis.known[key]
         return known
     behaviors = analysis.behaviors.all() if root is None else _reached(analysis, root)
+    telling = _NAMED if root is None else _NAMED | _KEYED
     touches = (
-        node for each in behaviors for node in each.nodes if isinstance(node, b.Touches) and "named" in node.tags
+        node
+        for each in behaviors
+        for node in each.nodes
+        if isinstance(node, b.Touches) and not telling.isdisjoint(node.tags)
     )
     found = analysis.known[key] = {b.last_name(place) for node in touches for place in node.places}
     return found

@@ -17,7 +17,7 @@ from graphlint.emptying import emptying
 from graphlint.expressions import Expressions
 from graphlint.facts import MODULE
 from graphlint.flow import Expr, Flow
-from graphlint.frame import last_word
+from graphlint.frame import keyed, last_word
 from graphlint.handing import is_handed
 from graphlint.knowledge import Knowledge
 from graphlint.lookups import unrolled
@@ -739,7 +739,7 @@ class Evaluation(Expressions):
                         return
                 how = "clear" if (flow.dotted_text(base), flow.dotted_text(key)) in self.emptied else "pop"
                 gone = NOTHING_KNOWN if how == "clear" else None
-                self.touch(how, held.places, held.slot, span, held=held.types, key=gone, strict=True)
+                self.touch(how, held.places, held.slot, span, held=held.types, key=gone, strict=True, named=keyed(key))
                 if how == "pop":
                     element = held.element
                     self.destroyed(element.types, element.places, span)

@@ -263,7 +263,7 @@ class Frame(Holding):
         key: Value | None = None,
         *,
         strict: bool = False,
-        named: bool = False,
+        named: str = "",
     ) -> None:
         value = self.whole(value)
         tags = value.tags & {
@@ -283,7 +283,7 @@ class Frame(Holding):
         }
         if value.test is not None and asks_capture(value.test):
             tags |= {"capturing"}
-        tags |= {word for word, holds in (("strict", strict), ("named", named)) if holds}
+        tags |= {word for word, holds in (("strict", strict), (named, named)) if holds}
         if how == "write" and (constant := self.constant(value)) is not None:
             tags |= {f"={constant}"}
         if how == "write" and value.exact and not value.fields and self._is_made_of_nothing(value):
@@ -694,6 +694,11 @@ def _slots(value: Value, depth: int = 0) -> Iterator[Slot]:
 def last_word(expr: Expr) -> str:
     """The name, or the last part of the attribute, that an expression is; nothing for others."""
     return expr.name if isinstance(expr, flow.Attr) else expr.id if isinstance(expr, flow.Name) else ""
+
+
+def keyed(key: Expr | None) -> str:
+    """The word for what is taken out of a table under a key that somebody has given; none for a number, or for any item."""
+    return "keyed" if key is not None and flow.dotted_text(key) else ""
 
 
 def is_shared_out(value: Value, span: Span) -> bool:
