@@ -182,6 +182,8 @@ class Calling(Queueing):
                 literal = self.value(key).literal
                 if literal is not None:
                     return self.attribute(self.value(base), literal, expr.span)
+                if (table := self.spelled(self.value(base))) is not None:
+                    return table.element
                 self.unresolved.append((name, expr.span))
                 return NOTHING_KNOWN
             case word, _ if word in REGISTERING:
@@ -200,12 +202,16 @@ class Calling(Queueing):
                 return self.namespace(self.value(base), expr.span)
             case "hasattr", (base, key):
                 literal = self.value(key).literal
+                if literal is None and (table := self.spelled(self.value(base))) is not None:
+                    return Value(test=self.compare("in", (self.value(key), table), expr.span))
                 return Value(test=self.has(self.value(base), literal, expr.span))
             case "setattr" | "__setattr__", (base, key, new):
                 owner, literal, value = self.value(base), self.value(key).literal, self.value(new)
                 if literal is not None:
                     held = self.attribute(owner, literal, expr.span, quiet=True)
                     self.touch("write", held.places, held.slot, expr.span, value, held.types)
+                elif (table := self.spelled(owner)) is not None and len(expr.args) == 3:
+                    self.touch("add", table.places, table.slot, expr.span, value, key=self.value(key))
                 else:
                     self.unresolved.append((name, expr.span))
                 return NOTHING_KNOWN

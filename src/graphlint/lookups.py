@@ -39,6 +39,8 @@ _DICTIONARIES = frozenset(
 _LISTS = frozenset(("list", "tuple"))
 LONGEST_UNROLLED = 8
 """Most items of a display that a loop visits one by one."""
+_SPELLED = "__dict__"
+"""Names the table of the attributes whose names a function puts together."""
 _LARGEST_NAMESPACE = 24
 """Most attributes, of those that can matter, that a loop over `vars(x)` visits one by one."""
 
@@ -344,6 +346,20 @@ class Lookups(Frame):
             each=union(values) if values and not ordered else None,
         )
         return self.made_of([*named, *values], result)
+
+    def spelled(self, owner: Value) -> Value | None:
+        """The attributes of an object whose names a function puts together, as a table; None where it sets none of them."""
+        if "setattr" not in self.entry.facts.words or not owner.places:
+            return None
+        named = next((t.name for t in owner.types[:1] if t.name in self.project.classes), None)
+        if named is not None:
+            slot = (named, _SPELLED)
+        elif owner.slot is not None and owner.slot[0].startswith("mod:"):
+            slot = (owner.slot[0], f"{owner.slot[1]}.{_SPELLED}")
+            return Value(((*slot,),), (Type("dict"),), slot=slot)
+        else:
+            return None
+        return Value(tuple((*place, _SPELLED) for place in owner.places), (Type("dict"),), slot=slot)
 
     def namespace(self, owner: Value, span: Span) -> Value:
         """`vars(owner)`: its attributes by name, as far as they can hold graphs or memory."""
