@@ -312,3 +312,37 @@ def test_a_helper_calls_what_it_is_handed_here_and_not_what_others_hand_it() -> 
     body = "attempt(self.drop)\nattempt(self.forget_one)\nattempt(self.forget)"
     other = "\n    def trim(self):\n        attempt(torch.cuda.empty_cache)\n"
     assert reported(program(body) + other) == []
+
+
+def test_a_thread_that_takes_functions_out_of_a_deque() -> None:
+    serve = "        while True:\n            if self.jobs:\n                f, a, d = self.jobs.popleft()\n"
+    serve += "                d.set_result(f(*a))"
+    lane = (
+        LANE.format(put="work, more, done", serve=serve)
+        .replace("queue.Queue()", "deque()")
+        .replace(".put(", ".append(")
+    )
+    lane = "from collections import deque\n" + lane
+    assert is_reported(program(in_order("self.lane.run({})", *BAD), lane=lane))
+    assert reported(program(in_order("self.lane.run({})", *GOOD), lane=lane)) == []
+
+
+def test_what_waits_in_a_list_until_there_is_time_for_it_has_not_run_yet() -> None:
+    serve = "        while self.jobs:\n            f, a, d = self.jobs.pop()\n            d.set_result(f(*a))"
+    lane = LANE.format(put="work, more, done", serve=serve).replace("queue.Queue()", "[]").replace(".put(", ".append(")
+    lane = lane.replace("        threading.Thread(target=self.serve, daemon=True).start()\n", "")
+    assert reported(program(in_order("self.lane.run({})", *BAD), lane=lane)) == []
+
+
+def test_futures_that_are_waited_for_together() -> None:
+    call = "wait([self.there.submit({})])"
+    head = "from concurrent.futures import wait\n"
+    assert is_reported(head + program(in_order(call, *BAD)))
+    assert reported(head + program(in_order(call, *GOOD))) == []
+
+
+def test_paths_that_fail_do_not_hide_those_that_do_not() -> None:
+    again = "\n\ndef again(work):\n    for _ in range(3):\n        try:\n            return work()\n"
+    again += "        except RuntimeError:\n            continue\n"
+    assert is_reported(program(in_order("again({})", *BAD)) + again)
+    assert reported(program(in_order("again({})", *GOOD)) + again) == []

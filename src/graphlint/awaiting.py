@@ -89,21 +89,27 @@ class Awaiting(Ending):
                 if not isinstance(given, flow.Call):
                     self.ended(value, expr.span)
                     self.ended(value.element, expr.span)
+                for each in value.items or ():
+                    self._result(each, name, expr.span)
         elif name == "shutdown":
             waits = [*expr.args[:1], *(value for word, value in expr.keywords if word == "wait")]
             if not any(isinstance(each, flow.Lit) and each.value is False for each in waits):
                 self.emit(self.shut_down(receiver, expr.span))
         elif name in _ENDS and not (name == "join" and args):
-            ended = {bound.function for bound in receiver.calls}
-            for place, calls in self.submitted.items():
-                self.submitted[place] = [bound for bound in calls if bound.function not in ended]
-            if any(t.name in _ENDS[name] for t in receiver.types):
-                here = all(place[0].startswith("@") for place in receiver.places)  # else it may have ended long ago
-                self._end(receiver.calls, expr.span, whole=here)
+            self._result(receiver, name, expr.span)
             for t in receiver.types:
                 if t.name in self.project.classes and not _THREADS.isdisjoint(self.project.mro(t.name)):
                     run = self.project.method(t.name, "run")
                     self._end((Bound(run, receiver),) if run is not None else (), expr.span, whole=False)
+
+    def _result(self, value: Value, name: str, span: Span) -> None:
+        """A thread or a future that one waits for."""
+        ended = {bound.function for bound in value.calls}
+        for place, calls in self.submitted.items():
+            self.submitted[place] = [bound for bound in calls if bound.function not in ended]
+        if any(t.name in _ENDS.get(name, _ENDS["result"]) for t in value.types):
+            here = all(place[0].startswith("@") for place in value.places)  # else it may have ended long ago
+            self._end(value.calls, span, whole=here)
 
     def ended(self, value: Value, span: Span) -> None:
         """`await value`: a task that was started before ends."""

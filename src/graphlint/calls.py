@@ -124,17 +124,19 @@ class Calling(Queueing):
     ) -> tuple[list[Value], dict[str, Value]]:
         """Arguments and keywords of a call, evaluated in order, `*items` and `**options` as what they are known to be."""
         values: list[Value] = []
+        outer, self.handing = self.handing, True
         for arg in args:
             if flow.is_spread(arg):
                 inner = self.value(arg.operands[0])
                 parts = (inner,) * WIDEST if inner.fresh else ()  # how many there are, the callee says
                 values += inner.items if inner.items is not None else parts
             else:
-                values.append(self.argument(arg))
-        named = {name: self.argument(value) for name, value in keywords if name is not None}
+                values.append(self.value(arg))
+        named = {name: self.value(value) for name, value in keywords if name is not None}
         for keyword, value in keywords:
             if keyword is None:
                 named = {**self.value(value).fields, **named}
+        self.handing = outer
         return values, named
 
     @abstractmethod
@@ -718,11 +720,22 @@ class Calling(Queueing):
                 self.emit(b.Either(missing, added, b.NOTHING, span))
             else:
                 self.touch("add", receiver.places, receiver.slot, span, args[-1])
+            self.queued(name, receiver, args, expr)
             several = name in ("extend", "update")
             self.filled(
                 _base(expr.callee), receiver, args[-1].element if several else args[-1], "list", one=not several
             )
             return union([receiver.element, args[-1]]) if name == "setdefault" else NOTHING_KNOWN
+        if (
+            name in ("values", "items")
+            and not args
+            and kinds & _DICTS
+            and (listed := self.listed_values(receiver, span))
+        ):
+            pairs = tuple(Value(items=(NOTHING_KNOWN, each)) for each in listed)
+            return Value(
+                receiver.places, (Type("list"),), slot=receiver.slot, items=pairs if name == "items" else listed
+            )
         if name in _VIEWS and (kinds or not args):
             tags = receiver.tags | {"copy"} if name == "copy" else receiver.tags
             return receiver._replace(items=None, tags=tags)
@@ -1022,9 +1035,16 @@ class Calling(Queueing):
             closure = closure.parent
         return tuple(found.items())
 
+    def acts(self, bound: Bound) -> bool:
+        """Whether a function that is handed over does anything, as far as that is known by now."""
+        if bound.inside or self.all.does_something(bound.function):
+            return True
+        self.all.passed_over.setdefault(bound.function, set()).add(self.entry.name)
+        return False
+
     def handing_types(self, bound: Bound, bindings: dict[str, Value]) -> dict[str, tuple[Type, ...]]:
         """Types that tell which functions a call hands on; what is bound to these comes to the bindings."""
-        found = self.all.handing.given(self.project.functions[bound.function], bindings, self.around)
+        found = self.all.handing.given(self.project.functions[bound.function], bindings, self.around, self.acts)
         return {**found, INSIDE: (Type(bound.inside),)} if bound.inside else found
 
     def _closed_over(self, closure: Around, name: str) -> Place:

@@ -51,6 +51,8 @@ from graphlint.vocabulary import Vocabulary
 _MOST_VARIANTS = 8
 _MOST_HANDED = 24
 """Most variants of a function that is handed other functions."""
+_MOST_ASKED = 40
+"""Most functions that are asked whether one that is handed over does something, itself or through them."""
 _SHORT = 300
 """Bytes of a function that is built whoever calls it."""
 _TAKES = frozenset(("clear", "drop", "pop"))
@@ -115,6 +117,26 @@ class Behaviors(Knowledge):
         if frame is None:
             frame = self._typing[function.name] = Evaluation(self, function, {}, emitting=False)
         return frame.value(expr)
+
+    def does_something(self, name: str) -> bool:
+        """Whether something happens in a function, or it gives something up, as far as it is built; where all are, nobody asks."""
+        if self.candidates is None:
+            return True
+        first = self.build(name)
+        waiting, seen = [first] if first is not None else [], {name}
+        while waiting:
+            behavior = waiting.pop()
+            if (
+                behavior.acts
+                or behavior.emptied
+                or any(isinstance(node, b.Touches) and node.how == "pop" for node in behavior.nodes)
+            ):
+                return True
+            for key in sorted(behavior.callees - seen):
+                seen.add(key)
+                if (callee := self._built.get(key)) is not None and len(seen) <= _MOST_ASKED:
+                    waiting.append(callee)
+        return False
 
     def built(self, key: str) -> Behavior | None:
         """The behavior of a key, if it is built."""

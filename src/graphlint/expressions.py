@@ -46,7 +46,10 @@ class Expressions(Calling):
         match expr:
             case flow.Name(id=name):
                 named = self.read(self.variable(name))
-                return self.as_function(expr, named) if self.handing and name not in self.params else named
+                if not self.handing or named.calls or named.symbol is None or named.symbol.kind != "external":
+                    return named
+                acting = named.symbol.name.rpartition(".")[2] in self.vocabulary.acting
+                return self.as_function(expr, named) if acting and name not in self.params else named
             case flow.Attr(base=base, name=name):
                 owner = self.value(base)
                 read = self.read(self.attribute(owner, name, expr.span))

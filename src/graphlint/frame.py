@@ -114,11 +114,11 @@ class Frame(Holding):
         self.captured_params: set[str] = set()
         self.keepers: dict[Place, set[Slot]] = {}
         """Slots that keep what a place of this function stands for."""
-        within = types.get(handing.INSIDE)
+        within = types.get(handing.INSIDE) if types else None
         self.parent: Around | None = knowledge.closures.get(
             handing.nested(entry.name, within[0].name if within is not None else "")
         )
-        self.told = handing.inside(types)
+        self.told = handing.inside(types) if types else ""
         """What it was handed, where that was functions, and what those around it were."""
         self.handing = False
         """It evaluates an argument: what stands there without a call is handed on."""
@@ -178,7 +178,8 @@ class Frame(Holding):
         entry = self.entry
         for index, param in enumerate(entry.facts.params):
             place = ((f"${param.name}",),)
-            if (handed := self.all.handing.seen(param.name, types.get(param.name, ()))) is not None:
+            given = types.get(param.name)
+            if given is not None and (handed := self.all.handing.seen(param.name, given)) is not None:
                 self.env[param.name] = handed.value
                 self.handed += handed.names
                 continue

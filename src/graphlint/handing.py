@@ -18,6 +18,8 @@ INSIDE = "(inside)"
 """Stands among the types of parameters for what the function around one was handed."""
 _MARK = ">"
 _DEEPEST = 3
+_LONGEST = 8
+"""Most objects in a display that is handed over together with a function, to be told apart."""
 _FUNCTION = frozenset(("object",))
 _TAGS = CONSTANTS | {"stream", "graph", "pool"}
 
@@ -47,18 +49,37 @@ class Handing:
             known = self._calling[function.name] = frozenset(_calling(function))
         return known
 
-    def given(self, function: FunctionEntry, bindings: dict[str, Value], around: Around) -> dict[str, tuple[Type, ...]]:
-        """Types that tell which functions the parameters of one are; what is bound to them comes to the bindings."""
+    def given(
+        self, function: FunctionEntry, bindings: dict[str, Value], around: Around, acts: Callable[[Bound], bool]
+    ) -> dict[str, tuple[Type, ...]]:
+        """Types that tell which functions the parameters of one are; what is bound to them comes to the bindings.
+
+        Args:
+            function: it.
+            bindings: what its parameters are given.
+            around: what tells the variables around a function.
+            acts: whether a function that is handed over does anything.
+        """
         result: dict[str, tuple[Type, ...]] = {}
         me = function.facts.params[0].name if function.owner is not None and function.facts.params else ""
         handing = [
-            name for name, value in bindings.items() if hands(value) and (name != me or _is_job(function, value))
+            name
+            for name, value in bindings.items()
+            if (value.calls or value.items or value.each is not None or value.fields)
+            and hands(value)
+            and (name != me or _is_job(function, value))
         ]
         if not handing:
             return result
         calling = self.params(function)
         taken = [name for name in handing if name in calling]
-        rest = [p.name for p in function.facts.params if p.kind in ("args", "kwargs") and p.name in calling]
+        if not any(acts(bound) for name in taken for bound in handed_in(bindings[name])):
+            return result
+        rest = [
+            p.name
+            for p in function.facts.params
+            if p.name in calling and (p.kind in ("args", "kwargs") or _is_display(bindings.get(p.name)))
+        ]
         for name in dict.fromkeys((*taken, *(rest if taken else ()))):
             if name in bindings:
                 bound: dict[str, Value] = {}
@@ -106,9 +127,27 @@ def hands(value: Value, depth: int = 0) -> bool:
     return any(hands(part, depth + 1) for part in parts)
 
 
+def _is_display(value: Value | None) -> bool:
+    """Whether a value is a list or a tuple of a few objects, that was written out for the call."""
+    return value is not None and value.slot is None and 0 < len(value.items or ()) <= _LONGEST
+
+
 def _is_job(function: FunctionEntry, receiver: Value) -> bool:
     """Whether the object of a method was made here, with functions."""
     return bool(receiver.fields) and function.facts.name not in ("__init__", "__post_init__")
+
+
+def handed_in(value: Value, depth: int = 0) -> Iterator[Bound]:
+    """The functions that a value is, or has in it, and those that are bound to these."""
+    yield from value.calls
+    if depth == _DEEPEST:
+        return
+    for bound in value.calls:
+        for each in (*bound.args, *(given for _, given in bound.keywords)):
+            yield from handed_in(each, depth + 1)
+    parts = (*(value.items or ()), *value.fields.values(), *((value.each,) if value.each is not None else ()))
+    for part in parts:
+        yield from handed_in(part, depth + 1)
 
 
 def _calling(function: FunctionEntry) -> Iterator[str]:

@@ -136,6 +136,8 @@ class Knowledge(ABC):
         """Tables in which one object stands under several keys."""
         self.hooks: dict[Slot, tuple[Bound, ...]] = {}
         """By attribute, the functions that others than its class put into it."""
+        self.passed_over: dict[str, set[str]] = {}
+        """By function that did nothing when it was handed to another one, the functions that did so."""
         self.steps: dict[Slot, tuple[Value, ...] | None] = {}
         """By attribute or variable that has functions in an order, these."""
         self.served: dict[Slot, tuple[Any, ...]] = {}
@@ -178,6 +180,10 @@ class Knowledge(ABC):
     @abstractmethod
     def build(self, name: str, types: Mapping[str, tuple[Type, ...]] | None = None) -> Behavior | None:
         """Behavior of a function, if it can be built now."""
+
+    @abstractmethod
+    def does_something(self, name: str) -> bool:
+        """Whether something happens in a function, or it gives something up, as far as it is built."""
 
     @abstractmethod
     def built(self, key: str) -> Behavior | None:
@@ -425,7 +431,7 @@ class Knowledge(ABC):
             return ()
         function, value, _ = bound[0]
         me = function.facts.params[0].name if function.facts.params else ""
-        items = value.items if isinstance(value, flow.Group) and value.kind in ("list", "tuple") else ()
+        items = value.items if isinstance(value, flow.Group) and value.kind in ("list", "tuple", "dict") else ()
         if len(bound) > 1:  # filled one by one, in this order
             is_list = isinstance(value, flow.Group) and value.kind == "list" and not value.items
             if not is_list or any(each is not function or how != "item" for each, _, how in bound[1:]):
@@ -437,6 +443,8 @@ class Knowledge(ABC):
         for item in items:
             match item:
                 case flow.Attr(base=flow.Name(id=base), name=attribute) if base == me:
+                    names.append(attribute)
+                case flow.Name(id=local) if (attribute := _given_to(function, local, me)) is not None:
                     names.append(attribute)
                 case _:
                     return ()
@@ -988,6 +996,15 @@ def _tuple_calls(value: Value) -> tuple[Bound, ...]:
     is_tuple = any(t.name == "tuple" for t in value.types)
     parts = enumerate(value.items or ()) if is_tuple else ()
     return tuple(bound._replace(at=at) for at, part in parts for bound in part.calls)
+
+
+def _given_to(constructor: FunctionEntry, local: str, me: str) -> str | None:
+    """The attribute that a constructor gives a local variable, or a parameter, as it is."""
+    for target, value, how in assigned(constructor.lowered.flow):
+        if how == "set" and isinstance(value, flow.Name) and value.id == local and isinstance(target, flow.Attr):
+            if isinstance(target.base, flow.Name) and target.base.id == me:
+                return target.name
+    return None
 
 
 def _is_of(call: flow.Call, name: str) -> bool:

@@ -212,6 +212,14 @@ class Lookups(Frame):
             return value
         return value._replace(items=tuple(self.attribute(base, each, span) for each in listed))
 
+    def listed_values(self, table: Value, span: Span) -> tuple[Value, ...]:
+        """The values of a dictionary that lists other attributes of the object that has it."""
+        if not self.emitting or table.slot is None or len(table.places) != 1 or table.places[0][-1] != table.slot[1]:
+            return ()
+        names = self.all.listed(*table.slot)
+        owner = Value((table.places[0][:-1],), (Type(table.slot[0]),))
+        return tuple(self.attribute(owner, each, span) for each in names if each != table.slot[1])
+
     def listed(self, value: Value, span: Span) -> tuple[Value, ...] | None:
         """The items of a value, where it is known how many it has: of a display, and the fields of a NamedTuple."""
         entry = self.project.classes.get(value.types[0].name) if value.items is None and len(value.types) == 1 else None

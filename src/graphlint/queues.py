@@ -21,8 +21,14 @@ from graphlint.knowledge import Knowledge
 from graphlint.project import FunctionEntry
 from graphlint.values import NOTHING_KNOWN, Value
 
-_PUTS = frozenset(("put", "put_nowait"))
-_TAKES = frozenset(("get", "get_nowait"))
+_PUTS = frozenset(("put", "put_nowait", "append", "appendleft"))
+_WAITS = frozenset(("get",))
+"""Methods that wait for something to come: whoever asks has nothing else to do."""
+_TAKES = _WAITS | {"get_nowait", "pop", "popleft"}
+_STARTS = frozenset(
+    ("Thread", "create_task", "ensure_future", "run_in_executor", "start_new_thread", "submit", "gather")
+)
+"""Makers of what runs beside the function that starts it."""
 _MOST_SERVERS = 6
 """A queue whose name more functions have is not looked into."""
 
@@ -79,17 +85,33 @@ def served(known: Knowledge, slot: Slot) -> tuple[Served, ...]:
     if found is None:
         entries = known.functions_with(slot[1])
         few = entries if len(entries) <= _MOST_SERVERS else ()
-        found = known.served[slot] = tuple(each for entry in few for each in _calls(entry, slot[1]))
+        found = tuple(each for entry in few for each in _calls(entry, slot[1], runs_beside(known, entry)))
+        known.served[slot] = found
     return found
 
 
-def _calls(entry: FunctionEntry, queue: str) -> Iterator[Served]:
+def runs_beside(known: Knowledge, entry: FunctionEntry) -> bool:
+    """Whether a function is started as a thread or a task somewhere, or is what a class of threads runs."""
+    name = entry.facts.name
+    if name == "run" and entry.owner is not None and "threading.Thread" in known.project.mro(entry.owner):
+        return True
+    for each in known.functions_with(name):
+        for call in each.calls:
+            if last_word(call.callee) in _STARTS:
+                given = (*call.args, *(value for _, value in call.keywords))
+                if any(flow.last_name(value) == name for value in given):
+                    return True
+    return False
+
+
+def _calls(entry: FunctionEntry, queue: str, beside: bool) -> Iterator[Served]:
+    """What a function calls of what it takes; where it neither waits for that nor runs beside others, it does so later."""
     names: dict[str, int | None] = {}
     for target, value in _given(entry):
         source, at = (value.base, value.key) if isinstance(value, flow.Item) else (value, None)
         if isinstance(source, flow.Name) and names.get(source.id, 0) is None and at is not None:
             position = at  # of what was taken before
-        elif _takes(source, queue):
+        elif _takes(source, queue, beside):
             position = at
         else:
             continue
@@ -115,16 +137,17 @@ def _given(entry: FunctionEntry) -> Iterator[tuple[str, Expr]]:
                     yield part.target.id, part.value
 
 
-def _takes(value: Expr, queue: str) -> bool:
+def _takes(value: Expr, queue: str, beside: bool) -> bool:
     """Whether an expression takes something out of a queue: `q.get()`, any of `iter(q.get, None)`."""
     if isinstance(value, flow.Op) and value.op == "await" and value.operands:
         value = value.operands[0]
     if not isinstance(value, flow.Call):
         return False
     if last_word(value.callee) == "iter" and value.args:
-        return _is_take(value.args[0], queue)
-    return _is_take(value.callee, queue)
+        return _is_take(value.args[0], queue, beside)
+    return _is_take(value.callee, queue, beside)
 
 
-def _is_take(method: Expr, queue: str) -> bool:
-    return isinstance(method, flow.Attr) and method.name in _TAKES and last_word(method.base) == queue
+def _is_take(method: Expr, queue: str, beside: bool) -> bool:
+    takes = _TAKES if beside else _WAITS
+    return isinstance(method, flow.Attr) and method.name in takes and last_word(method.base) == queue

@@ -131,7 +131,7 @@ def rebased(value: Value, bindings: Mapping[str, Value], span: Span, depth: int)
     fields = {name: rebased(each, bindings, span, depth + 1) for name, each in value.fields.items()}
     items = tuple(rebased(each, bindings, span, depth + 1) for each in value.items) if value.items is not None else None
     each = rebased_element(value.each, bindings, span, depth + 1) if value.each is not None else None
-    calls = tuple(_rebased_bound(bound, bindings, span, depth + 1) for bound in value.calls)
+    calls = value.calls and tuple(_rebased_bound(bound, bindings, span, depth + 1) for bound in value.calls)
     context: tuple[Value, Value] | None = None
     if value.context is not None:
         graph, pool = value.context

@@ -672,6 +672,10 @@ def analyse(project: Project, vocabulary: Vocabulary) -> Analysis:
     while True:
         behaviors.candidates |= waiting
         stale = {each.key for each in behaviors.all() if not waiting.isdisjoint(each.callees)}
+        acting = {name for key in stale for name in behaviors.passed_over.pop(key, ())}.union(
+            *(behaviors.passed_over.pop(name, ()) for name in waiting)
+        )
+        stale |= {each.key for each in behaviors.all() if each.function in acting}
         behaviors.forget(stale)
         for name in sorted(waiting | {key.partition("|")[0] for key in stale}):
             behaviors.build(name)
