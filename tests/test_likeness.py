@@ -283,3 +283,66 @@ def test_what_an_object_asks_of_itself_tells_nothing_of_its_name(tmp_path: Path)
     assert found(OR, UNLESS) == 0
     assert found(FLAG, FLAGGED) == 0
     assert found(OTHER, BOTH) == 0
+
+
+STACK = """
+import torch
+
+
+class Scopes:
+    def __init__(self):
+        self.scopes = []
+
+    def open(self):
+        self.scopes.append(Scope())
+        return self.scopes[-1]
+
+    def close_last(self):
+        scope = self.scopes.pop()
+        for graph in scope.graphs:
+            graph.reset()
+
+
+class Scope:
+    def __init__(self):
+        self.graphs = []
+
+
+class Runner:
+    def __init__(self, net, scopes: Scopes):
+        self.net, self.scopes = net, scopes
+        self.outputs = []
+
+    def record(self, n):
+        scope = self.scopes.open()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.outputs.append(self.net(n))
+        scope.graphs.append(graph)
+
+    def discard(self):
+        self.scopes.close_last()
+        self.outputs.clear()
+
+
+class Pair:
+    def __init__(self, net):
+        scopes = Scopes()
+        self.main, self.side = Runner(net, scopes), Runner(net, scopes)
+
+    def park(self):
+        self.side.discard()
+        torch.cuda.empty_cache()
+
+    def end(self):
+        self.park()
+        {end}
+        torch.cuda.empty_cache()
+"""
+
+
+@pytest.mark.parametrize(("end", "expected"), [("self.main.discard()", 0), ("self.side.discard()", 1)])
+def test_each_takes_the_last_of_a_common_list_once(tmp_path: Path, end: str, expected: int) -> None:
+    (tmp_path / "m.py").write_text(STACK.format(end=end))
+    found = check.check([str(tmp_path)], Settings(), registry.select(("duplicate-release", "pool-order"))).findings
+    assert len(found) == expected

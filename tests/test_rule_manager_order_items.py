@@ -70,3 +70,61 @@ def test_a_loop_that_ends_when_none_is_left_leaves_none(tmp_path: Path) -> None:
     own = dropped.replace("_rooms = {{}}", "").replace("_rooms", "self.rooms")
     own = own.replace("self.name = name", "self.name = name\n        self.rooms = {{}}")
     assert reported(tmp_path, "self.end_steps()\nself.rooms.clear()", own) == []
+
+
+CALLED = """
+import torch
+
+
+class Worker:
+    def __init__(self, width):
+        self.cache = torch.zeros(width, device="cuda")
+        self.graphs, self.running, self.level = {{}}, False, width
+
+    def record(self, n):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.out = self.cache * n
+        self.graphs[n] = graph
+        self.running = True
+
+    def stop(self):
+        if {asked}:
+            self.running = False
+            for graph in self.graphs.values():
+                graph.reset()
+            self.graphs.clear()
+
+    def free(self):
+        self.cache = None
+
+
+class Executor:
+    def __init__(self, workers, level):
+        self.workers = [Worker(n) for n in range(workers)]
+        self.level = level
+
+    def close(self):
+        for worker in self.workers:
+            {first}
+        for worker in self.workers:
+            {second}
+        self.workers = []
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "first", "second", "expected"),
+    [
+        ("self.running", "worker.stop()", "worker.free()", 0),
+        ("self.graphs", "worker.stop()", "worker.free()", 0),
+        ("self.running", "worker.free()", "worker.stop()", 1),
+        ("self.running", "worker.free()", "pass", 1),
+    ],
+)
+def test_what_an_idle_worker_drops_read_nothing(
+    tmp_path: Path, asked: str, first: str, second: str, expected: int
+) -> None:
+    (tmp_path / "m.py").write_text(CALLED.format(asked=asked, first=first, second=second))
+    found = check.check([str(tmp_path)], Settings(), registry.select(("manager-order",))).findings
+    assert len(found) == expected

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import NamedTuple
 
 from graphlint import behavior as b
@@ -17,7 +17,7 @@ from graphlint.flow import Expr
 from graphlint.paths import Event, Frame
 from graphlint.project import FunctionEntry
 from graphlint.source import Span
-from graphlint.summaries import Analysis
+from graphlint.summaries import Analysis, Site
 from graphlint.values import ELEMENT, Place
 from graphlint.visiting import visit
 
@@ -55,6 +55,10 @@ def is_one_object(analysis: Analysis, root: b.Behavior, subject: Place, first: E
     """
     if first.places and last.places and not _meet(first.places, last.places):
         return False
+    if takes_next(analysis.sites(root), last) and any(
+        by_another(first, frame.receiver[0], (frame.function,)) for frame in last.stack[1:] if len(frame.receiver) == 1
+    ):
+        return False  # each takes what is his
     if _is_made_again(analysis, subject, first, last) or _are_two_of_two(analysis, root, first, last):
         return False
     if last.node is first.node and len(last.stack) < len(first.stack) and _is_told_another(analysis, first, last):
@@ -69,6 +73,25 @@ def is_one_object(analysis: Analysis, root: b.Behavior, subject: Place, first: E
     if (mine := _compared(analysis, root, first)) and (theirs := _compared(analysis, root, last)) and mine != theirs:
         return False  # each ends the items that name the one who asks
     return not _is_replaced(analysis, root, subject, first, last)
+
+
+def takes_next(sites: Sequence[Site], event: Event) -> bool:
+    """Whether what an event is about was taken out of a list that gives the next one, whoever asks: `self.scopes.pop()`."""
+    for site in sites:
+        node = site.event.node
+        if isinstance(node, b.Touches) and node.how == "pop" and node.tags.isdisjoint(("keyed", "named")):
+            same = [frame[:2] for frame in site.event.stack[:-1]] == [frame[:2] for frame in event.stack[:-1]]
+            if same and any(place[: len(table)] == table for place in event.places for table in site.places):
+                return True
+    return False
+
+
+def by_another(event: Event, receiver: Place, functions: Container[str]) -> bool:
+    """Whether an event happens in a method of another object than one."""
+    return any(
+        frame.function in functions and len(frame.receiver) == 1 and frame.receiver[0] != receiver
+        for frame in event.stack[1:]
+    )
 
 
 def _are_two_of_two(analysis: Analysis, root: b.Behavior, first: Event, last: Event) -> bool:

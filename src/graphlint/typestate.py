@@ -57,7 +57,7 @@ from graphlint.summaries import Analysis, Site
 from graphlint.values import ELEMENT, MEMO, Place, Test, negated
 from graphlint.variables import in_any_round, is_local
 from graphlint.vocabulary import Entry
-from graphlint.workspaces import evidence, nowhere, store_of, workspaces
+from graphlint.workspaces import ended_by_others, evidence, nowhere, store_of, workspaces
 
 _POOL = "<pool>"
 """Ends the place of graphs that stand for the pool whose handle that place holds."""
@@ -239,6 +239,8 @@ def _hazards(
     elsewhere = frozenset(site.event.stack for site in analysis.sites(root) if is_left_out(analysis, site.event))
     if automaton.subject == "memory":
         elsewhere |= _items_of_others(analysis, root, subject)
+    if automaton.subject == "workspace" and subject.place:
+        elsewhere |= ended_by_others(analysis.sites(root), subject.place)
 
     def monitor(state: str, event: Event, config: Config) -> tuple[str, Effect] | None:
         after, _, where = state.partition(" ")
@@ -307,6 +309,7 @@ def _hazards(
             is_of_a_slice(analysis, trace[0], trace[-1])
             or _is_for_last_user(analysis, root, trace)
             or is_of_new_object(analysis, root, trace[0])
+            or _is_of_idle_owner(analysis, root, trace)
         ):
             continue
         key = tuple(event.stack for event in trace)
@@ -332,6 +335,26 @@ def _is_for_last_user(analysis: Analysis, root: Behavior, trace: Sequence[Event]
         for kind, place in atoms(guard)
         if place
     )
+
+
+def _is_of_idle_owner(analysis: Analysis, root: Behavior, trace: Sequence[Event]) -> bool:
+    """Whether graphs go with their owner only where it has said before, by an attribute of its own, that it has none."""
+    first, last = trace[0], trace[-1]
+    if not isinstance(last.node, b.Touches):
+        return False
+    sites = analysis.sites(root)
+    at = next((index for index, site in enumerate(sites) if site.event.stack == first.stack), 0)
+    for site in sites[:at]:
+        event = site.event
+        if site.effect is not Effect.GRAPH_DEATH or not isinstance(event.node, b.Happens) or len(event.stack) == 1:
+            continue
+        if not any(place[: len(dead)] == dead for place in event.places for dead in last.places):
+            continue
+        objects = [at for frame in event.stack[1:] for at in frame.receiver]
+        asked = [place for guard in event.guards for _, place in atoms(guard)]
+        if any(place[:-1] in objects for place in asked):
+            return True
+    return False
 
 
 def _members(analysis: Analysis, root: Behavior) -> Mapping[Place, tuple[Place, ...]]:

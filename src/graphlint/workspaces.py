@@ -15,7 +15,8 @@ from graphlint.assignments import is_record
 from graphlint.behavior import Behavior
 from graphlint.effects import Effect
 from graphlint.engines import releasing_frame
-from graphlint.paths import Event
+from graphlint.identity import by_another, takes_next
+from graphlint.paths import Event, Frame
 from graphlint.readers import common, container, holds_class
 from graphlint.summaries import Analysis, Site
 from graphlint.values import ELEMENT, GRAPH, Place, store_place
@@ -64,6 +65,20 @@ def workspaces(
             slot = death.event.node.slot
             for pooled in sorted(_pooled(analysis, mine or (slot[0] if slot is not None else ""))):
                 yield Workspace((*owner, pooled), graphs, held=True, pool_object=pool_object)
+
+
+def ended_by_others(sites: Sequence[Site], place: Place) -> frozenset[tuple[Frame, ...]]:
+    """The ways to deaths of what was taken out of a common list, in methods of other objects than the one that has some memory.
+
+    Each of them takes what is its own.
+    """
+    users = {frame.function for site in sites for frame in site.event.stack[1:] if frame.receiver == (place[:-1],)}
+    return frozenset(
+        site.event.stack
+        for site in sites
+        if users and site.effect is Effect.GRAPH_DEATH
+        if by_another(site.event, place[:-1], users) and takes_next(sites, site.event)
+    )
 
 
 def _pool_object(analysis: Analysis, death: Site) -> str | None:
