@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from graphlint import behavior as b
 from graphlint import flow, handing
-from graphlint.assignments import assigned, is_key, starts_empty
+from graphlint.assignments import assigned, is_key, is_record, starts_empty
 from graphlint.behavior import Node, Slot
 from graphlint.dispatch import text_of
 from graphlint.facts import MODULE, Param
@@ -288,7 +288,7 @@ class Frame(Holding):
         if how == "write" and (constant := self.constant(value)) is not None:
             tags |= {f"={constant}"}
         if how == "write" and value.exact and not value.fields and self._is_made_of_nothing(value):
-            tags |= {"new"}
+            tags |= {"new" if self._is_record(value) else "renewed"}
         is_new = how == "write" and value.slot is None and bool(value.types) and "empty" not in tags
         if is_new and all(t.name in CONTAINERS for t in value.types):
             if value.places and all(len(place) == 1 and place[0][0] == "@" for place in value.places):
@@ -345,6 +345,9 @@ class Frame(Holding):
         classes = [self.project.classes.get(t.name) for t in value.types]
         made = len(value.places) == 1 and len(value.places[0]) == 1 and value.places[0][0][0] == "@"
         return made and bool(classes) and all(each is not None for each in classes)
+
+    def _is_record(self, value: Value) -> bool:
+        return all(is_record(self.project.classes[t.name]) for t in value.types)
 
     def _is_doubled(self, how: str, slot: Slot, value: Value, key: Value | None) -> bool:
         """Whether a table is given one object under several keys: in a loop over the names, one after the other, in a display."""

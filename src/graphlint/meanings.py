@@ -65,6 +65,7 @@ class Meanings(Holdings):
     def _meaning(self, node: b.Touches, *, in_constructor: bool) -> _Meaning:
         held = self.holds(node.slot)
         replaced = node.how == "write" and bool(node.tags & {"none", "empty", "minted", "tensor", "new"})
+        replaced = replaced or (node.how == "write" and "renewed" in node.tags and "graph" not in held)
         replaced = replaced and "moved" not in node.tags
         given_up: list[Effect] = []
         of_process = False
