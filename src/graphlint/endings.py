@@ -7,14 +7,14 @@ with it, for rules that look for what is done twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from graphlint import behavior as b
 from graphlint import flow
 from graphlint.assignments import assigned
 from graphlint.behavior import Behavior, Node
 from graphlint.deferred import Deferring
-from graphlint.project import FunctionEntry
+from graphlint.project import FunctionEntry, Project
 from graphlint.source import Span
 from graphlint.values import ELEMENT, NOTHING_KNOWN, Bound, Place, Value
 
@@ -93,6 +93,9 @@ class Ending(Deferring):
         """What runs at the end of the process, for an object that stays alive until then."""
         node = self.nodes(lambda: self.value(call))
         self._exit_of_local(node, call.span)
+        if self.emitting and not any(places for _, places in _bindings(node)):
+            runs = {name for name in _runs(node) if self.project.functions[name].kind == "function"}
+            self.all.at_exit.update(name for name in runs if "<locals>" not in name and self._gives_back(name))
         if not self.emitting or not any(places == ((self.me,),) for _, places in _bindings(node)):
             return
         key = self.later(self.entry.name, call.span, node, self.me[1:], self.entry.name)
@@ -236,6 +239,20 @@ class Ending(Deferring):
         is_old = any(place[0].startswith("$") for place in node.value_places)
         users = self.all.functions_with(node.slot[1]) if is_old and node.slot is not None else ()
         return any(not _TAKERS.isdisjoint(each.facts.words) for each in users)
+
+
+def behind_all(behaviors: Iterable[Behavior], at_exit: frozenset[str], project: Project) -> Iterator[Behavior]:
+    """Functions that call what runs at the end of the process, too, each together with that."""
+    for each in behaviors:
+        entry = project.functions[each.function]
+        if each.key != each.function or each.function in at_exit or not _CALLS_OFF.isdisjoint(entry.facts.words):
+            continue
+        again = sorted(at_exit.intersection(each.callees))
+        if again:
+            header = entry.facts.header
+            last = b.order([b.Calls((name,), (), header, f"{each.function}@{header.start}") for name in again])
+            node = b.Guarded(each.node, (), b.NOTHING, last, header, sound=True)
+            yield b.partial(each, f"{each.function}|{b.EXITED}", node)
 
 
 def _callees(behavior: Behavior) -> set[str]:

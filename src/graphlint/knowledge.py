@@ -124,6 +124,8 @@ class Knowledge(ABC):
         """By attribute or variable that keeps a task, the functions that run when it is done."""
         self.finalizers: dict[str, dict[str, str]] = {}
         """By class, the same for what runs when an object of it goes."""
+        self.at_exit: set[str] = set()
+        """Functions of no object that run at the end of the process and give back what they may have given back before."""
         self.cleanups: dict[str, dict[str, tuple[str, Span]]] = {}
         """By class of tests, the methods that run behind the end of each, and where that is said: the function, and the call."""
         self.ways: dict[str, dict[Place, set[Place]]] = {}

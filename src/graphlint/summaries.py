@@ -11,6 +11,7 @@ from graphlint import behavior as b
 from graphlint import candidates, facts, flow
 from graphlint.behavior import Behavior, Node, Slot
 from graphlint.effects import Effect
+from graphlint.endings import behind_all
 from graphlint.evaluate import Behaviors
 from graphlint.execution import Execution, ExhaustedError
 from graphlint.facts import MODULE, Facts
@@ -649,6 +650,13 @@ def _is_put(param: str, places: Iterable[Place]) -> bool:
     )
 
 
+def _keep_exits(behaviors: Behaviors) -> None:
+    """Keep functions once more together with what runs at the end of the process."""
+    if behaviors.at_exit:
+        for each in list(behind_all(behaviors.all(), frozenset(behaviors.at_exit), behaviors.project)):
+            behaviors.put(each)
+
+
 def analyse(project: Project, vocabulary: Vocabulary) -> Analysis:
     """Build the behaviors of a project: of all functions where they are few, else of those that effects can reach.
 
@@ -661,6 +669,7 @@ def analyse(project: Project, vocabulary: Vocabulary) -> Analysis:
             behaviors.build(name)
         for name in [name for name in project.functions if not behaviors.is_built(name)]:
             behaviors.build(name)  # nested functions, known now that their parents are built
+        _keep_exits(behaviors)
         return Analysis(project, vocabulary, behaviors)
     first = candidates.first(project, vocabulary)
     telling = first.speaking | first.keeping
@@ -682,6 +691,7 @@ def analyse(project: Project, vocabulary: Vocabulary) -> Analysis:
         behaviors.renew(sorted(stale))
         for name in [name for name in project.functions if ".<locals>." in name and not behaviors.is_built(name)]:
             behaviors.build(name)
+        _keep_exits(behaviors)
         analysis = Analysis(project, vocabulary, behaviors)
         leading = [each for each in map(behaviors.built, sorted(analysis.leading(first.keeping))) if each is not None]
         new = {each.function for each in leading} - asked

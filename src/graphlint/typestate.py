@@ -633,6 +633,8 @@ def _suspect(
     depth = common_depth(trace)
     wanted = [event for event in trace if event.effect is not None and event.effect.value == rule.reported_at]
     event = wanted[-1] if wanted else trace[-1]
+    if root.key.endswith(b.EXITED) and event.stack[0].span == analysis.project.functions[root.function].facts.header:
+        event = trace[0]  # the end of the process has no line of its own
     place = depth + 1 if _is_in_wrapper(analysis, event, depth) else depth
     frame = event.stack[place]
     function = analysis.project.functions[frame.function]
