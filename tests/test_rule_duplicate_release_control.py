@@ -565,6 +565,126 @@ class Host:
 """,
         [],
     ),
+    "a call that ends the block fails in the middle": (
+        """
+def serve(net, meter, items):
+    step = Step(net, meter)
+    try:
+        for item in items:
+            item()
+        step.free()
+        return True
+    except RuntimeError:
+        step.free()
+        raise
+""",
+        [],
+    ),
+    "something behind the call fails": (
+        """
+def serve(net, meter, items, told):
+    step = Step(net, meter)
+    try:
+        for item in items:
+            item()
+        step.free()
+        told(items)
+    except RuntimeError:
+        step.free()
+        raise
+""",
+        ["step.free()"],
+    ),
+    "a call that ends the block records": (
+        """
+class Late:
+    def __init__(self, net, meter: Meter):
+        self.net, self.meter = net, meter
+        self.graphs = []
+
+    def record(self):
+        for n in range(3):
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                self.net(n)
+            self.graphs.append(graph)
+
+    def free(self):
+        for graph in self.graphs:
+            graph.reset()
+        self.meter.give(1)
+
+
+def serve(net, meter):
+    late = Late(net, meter)
+    try:
+        late.record()
+    except RuntimeError:
+        late.free()
+    late.free()
+""",
+        ["late.free()"],
+    ),
+    "a process ends behind a function of the module": (
+        """
+STEP = None
+
+
+def stop():
+    STEP.free()
+
+
+atexit.register(stop)
+
+
+def serve(net, meter):
+    global STEP
+    STEP = Step(net, meter)
+    stop()
+""",
+        ["stop()"],
+    ),
+    "a process ends behind a function of the module that asks": (
+        """
+STEP = None
+
+
+def stop():
+    global STEP
+    if STEP is None:
+        return
+    STEP.free()
+    STEP = None
+
+
+atexit.register(stop)
+
+
+def serve(net, meter):
+    global STEP
+    STEP = Step(net, meter)
+    stop()
+""",
+        [],
+    ),
+    "a function of the module is called off": (
+        """
+STEP = None
+
+
+def stop():
+    STEP.free()
+
+
+def serve(net, meter):
+    global STEP
+    STEP = Step(net, meter)
+    atexit.register(stop)
+    atexit.unregister(stop)
+    stop()
+""",
+        [],
+    ),
 }
 
 

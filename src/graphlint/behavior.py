@@ -136,6 +136,8 @@ class Guarded(NamedTuple):
     final: Node
     span: Span
     lookups: tuple[Place, ...] = ()
+    last: Span | None = None
+    """The call that its body ends with: once that has returned, nothing fails any more."""
     sound: bool = False
     """Nothing fails in it but what says so: the `finally` is what runs behind all of it."""
 

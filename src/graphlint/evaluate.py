@@ -538,7 +538,7 @@ class Evaluation(Expressions):
         other = b.order([*held, self.block(body.other)])
         final = self._final(body.final, every)
         lookups = tuple(dict.fromkeys(looked)) if misses else ()
-        self.emit(b.Guarded(main, tuple(handlers), other, final, body.span, lookups))
+        self.emit(b.Guarded(main, tuple(handlers), other, final, body.span, lookups, _last_call(body.body)))
 
     def _final(self, body: Flow, every: Sequence[dict[str, Value]]) -> Node:
         """A `finally`, which also runs where a handler raises: the variables are then what this one gave them."""
@@ -955,6 +955,18 @@ def _held_at_end(node: Node) -> tuple[Node, list[Node]]:
         if each.slot is not None and each.slot[0].startswith("local:"):
             held.insert(0, items.pop(at))
     return (b.order(items) if held else node), held
+
+
+def _last_call(body: Flow) -> Span | None:
+    """The call that a block ends with, or that only a constant is returned after."""
+    items = body.items if isinstance(body, flow.Seq) else (body,)
+    match items[-1:]:
+        case [flow.Exit(kind="return", value=None | flow.Lit() | flow.Name())]:
+            items = items[:-1]
+    match items[-1:]:
+        case [flow.Eval(value=flow.Call(span=span) | flow.Op(op="await", operands=(flow.Call(span=span),)))]:
+            return span
+    return None
 
 
 def _is_variable(node: b.Touches) -> bool:

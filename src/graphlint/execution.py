@@ -77,6 +77,12 @@ class _Points:
 
     scope: Activation
     configs: list[Config]
+    last: Span | None = None
+    """The call that ends the body. Where it fails in the middle, a handler that makes it again does what it has not done."""
+
+    def is_last(self, node: Node, scope: Activation) -> bool:
+        """Whether a node is that call."""
+        return scope is self.scope and isinstance(node, b.Calls) and node.span == self.last
 
     def add(self, configs: Iterable[Config], scope: Activation) -> None:
         """Paths at one more point, in an activation inside of the body."""
@@ -174,8 +180,10 @@ class Execution:
                     result = self._node(item, scope, configs)
                     configs = result.pop("next", [])
                     merge(out, result)
-                    if self._points and _is_at_once(item, items[at + 1 : at + 2]):
-                        del points[before:]  # if it fails in the middle, what follows does not say that it is done
+                    if self._points and (
+                        _is_at_once(item, items[at + 1 : at + 2]) or self._points[-1].is_last(item, scope)
+                    ):
+                        points[before:] = _outside(points[before:], scope, item)
                     elif self._points and configs:
                         self._points[-1].add(configs, scope)
                 out["next"] = configs
@@ -449,12 +457,17 @@ class Execution:
     def _caught(self, node: b.Guarded, scope: Activation, configs: list[Config]) -> Outcome:
         """`try` without its `finally`."""
         if node.handlers:
-            self._points.append(_Points(scope, list(configs)))
+            self._points.append(_Points(scope, list(configs), node.last))
         out = self._node(node.body, scope, configs)
         ended = out.pop("next", [])
         if node.handlers:
-            points = scope.failed(self._points.pop().configs)
-            failed = distinct([*points, *ended, *out.pop("raise", [])], spread=True)
+            last = self._points.pop()
+            is_all = last.is_last(node.body, scope)
+            points = scope.failed(_outside(last.configs, scope, node.body) if is_all else last.configs)
+            items = node.body.items[-1:] if isinstance(node.body, b.Order) else (node.body,)
+            if not (items and last.is_last(items[0], scope)):
+                points += ended  # something may stand behind it that nobody sees
+            failed = distinct([*points, *out.pop("raise", [])], spread=True)
             for handler in node.handlers:
                 merge(out, self._node(handler.node, scope, failed))
                 if handler.everything:
@@ -665,6 +678,18 @@ class Execution:
 def _is_made_here(member: Place) -> bool:
     """Whether what stands in a table is an object that the function makes."""
     return len(member) == 1 and member[0][0] == "@"
+
+
+def _outside(configs: Iterable[Config], scope: Activation, call: Node) -> list[Config]:
+    """The configurations that are not in the middle of a release: where a call fails there, it may be made again."""
+    if not isinstance(call, b.Calls):
+        return list(configs)
+    stack = (*scope.stack, scope.frame(call.span))
+
+    def is_within(event: Event) -> bool:
+        return event.effect is Effect.GRAPH_DEATH and event.stack[: len(stack)] == stack
+
+    return [config for config in configs if not (config.trace and is_within(config.trace[-1]))]
 
 
 def _is_at_once(node: Node, following: Sequence[Node]) -> bool:

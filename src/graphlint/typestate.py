@@ -544,8 +544,8 @@ def _ears(automaton: Automaton, subject: Subject) -> Callable[[Effect, Event, st
         if effect is Effect.GRAPH_DEATH:
             if automaton.subject == "pool":
                 return state == automaton.start
-            if state.startswith(_MOVED):
-                return isinstance(event.node, b.Happens) and not subject.later.isdisjoint(event.places)
+            if state.startswith(_MOVED) and not subject.later.isdisjoint(event.places):
+                return isinstance(event.node, b.Happens)
             return isinstance(event.node, b.Happens) and subject.place in map(container, event.places)
         if effect is Effect.POOL_RETIRE:
             return automaton.subject == "pool" and subject.place in event.places
