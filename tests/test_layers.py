@@ -19,11 +19,11 @@ LAYERS = """
     source words mentions namesake sharing interrupts stand_ins targets | syntax edits flow effects values | comments
     findings declarations behavior learned | facts automaton vocabulary | rule operators | project | paths | activation
     rebasing outliving | sieve execution visiting dependence assignments | records bindings conditions constructors dispatch
-    handed handing | knowledge emptying last_given | holding steps | frame | lookups hooks | deferred | endings | awaiting |
+    handed handing | knowledge emptying last_given | holding steps | frame | lookups hooks | kinship | deferred | endings | awaiting |
     queues | calls | expressions | evaluate slices | candidates holdings origins | answers meanings | spelled summaries |
     inherited obtained | provenance | enrolled | engines fleeting identity inside keeping ownership portions readers teardowns stores
     combinations platforms | renewals | absence options arenas cohabitants descents elsewhere entering gates growth likeness
-    registries releases retention submodules takings variables warming filling | branches reaching workspaces | typestate
+    moving registries releases retention submodules takings variables warming filling | branches reaching workspaces | typestate
     requests | namings pools | registry suppress | cpp codemod | config native | files | report rows writing silencing |
     check | explain fixing listing owners | regressions | validation | cli codemod_command | __main__
 """

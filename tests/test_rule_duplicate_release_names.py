@@ -164,6 +164,22 @@ ITEMS = {
     "a copy of the others": (GROUP.format("workers[1:]"), EACH, 0),
     "two items": (TWO_LEADS, "self.lead.stop()\n        self.tail.stop()", 0),
 }
+EITHER = """
+class Crew:
+    def __init__(self, n):
+        self.workers = []
+        for i in range(n):
+            worker = Worker(i)
+            if i == 0:
+                self.lead = worker
+            {other}
+                self.workers.append(worker)
+
+    def close(self):
+        for worker in self.workers:
+            worker.stop()
+        self.lead.stop()
+"""
 ENGINES = """
 class Pair:
     def __init__(self, engines: list[Main]):
@@ -174,6 +190,183 @@ class Pair:
         self.first.stop()
         self.other.stop()
 """
+
+
+KNOT = """
+from dataclasses import dataclass
+
+
+@dataclass
+class Two:
+    main: Main
+    side: Main | None = None
+
+    def __post_init__(self):
+        {filled}
+
+    def close(self):
+        self.main.stop()
+        self.side.stop()
+
+
+class Above:
+    def __init__(self, part):
+        self.part = part
+
+    def close(self):
+        self.part.stop()
+
+
+class Below(Above):
+    def __init__(self, name):
+        self.own = Main(name)
+        super().__init__({handed})
+
+    def close(self):
+        self.own.stop()
+        super().close()
+
+
+class Taker:
+    def __init__(self):
+        self.book = None
+
+    def take(self, book):
+        self.book = book
+
+    def close(self):
+        if self.book is not None:
+            self.book.burn()
+            self.book = None
+
+
+class Giver:
+    def __init__(self, name):
+        self.book = Book(name)
+        self.taker = Taker()
+        {given}
+
+    def close(self):
+        self.taker.close()
+        self.book.burn()
+
+
+class Later:
+    def __init__(self, name):
+        self.main = Main(name)
+        self.side = None
+
+    def load(self, name=None):
+        self.side = Main(name) if name else {later}
+
+    def close(self):
+        self.main.stop()
+        if self.side is not None:
+            self.side.stop()
+
+
+class Local:
+    def __init__(self, name):
+        one = other = Main(name)
+        {made}
+        self.one = one
+        self.other = other
+
+    def close(self):
+        self.one.stop()
+        self.other.stop()
+
+
+class Rows:
+    def __init__(self, name, n):
+        self.book = Book(name)
+        self.rows = []
+        for _ in range(n):
+            self.rows.append(Taker{row}
+
+    def close(self):
+        for row in self.rows:
+            row.close()
+        self.book.burn()
+"""
+SILENT = {
+    "filled": "self.side = self.side or Main('side')",
+    "handed": "Main(name)",
+    "given": "self.taker.take(Book(name))",
+    "later": "Main('side')",
+    "made": "other = Main(name)",
+    "row": "())",
+}
+LOUD = {
+    "filled": "if self.side is None:\n            self.side = self.main",
+    "handed": "self.own",
+    "given": "self.taker.take(self.book)",
+    "later": "self.main",
+    "made": "pass",
+}
+SET = "self.taker.book = self.book"
+
+CALLED = """
+from typing import Sequence
+
+
+class Hub:
+    def __init__(self, members: {said}):
+        self.members = tuple(members)
+
+    def tell(self, what, *args):
+        return [getattr(member, what)(*args) for member in self.members]
+
+
+class Head:
+    def __init__(self, names):
+        members = [Main(name) for name in names]
+        self.first = members[0]
+        self.hub = Hub(members{part})
+
+    def close(self):
+        self.hub.tell("stop")
+        self.first.stop()
+"""
+
+LEAVING = """
+class Pool:
+    def __init__(self):
+        self.live: list[Main] = []
+        self.leaving: list[Main] = []
+
+    def enter(self, name):
+        self.live.append(Main(name))
+
+    def shrink(self, n):
+        while len(self.live) > n:
+            {shrink}
+        self.reap()
+
+    def reap(self):
+        {reap}
+"""
+TAKE = "one = self.live.pop()\n            "
+REAP = "for one in self.leaving:\n            one.stop()\n        self.leaving.clear()"
+TAKING = "while self.leaving:\n            one = self.leaving.pop()\n            one.stop()"
+MOVED = {
+    "behind": (TAKE + "one.stop()\n            self.leaving.append(one)", REAP, 1),
+    "before": (TAKE + "self.leaving.append(one)\n            one.stop()", TAKING, 1),
+    "one by one": (TAKE + "one.stop()\n            self.leaving.append(one)", TAKING, 1),
+    "only put there": (TAKE + "self.leaving.append(one)", REAP, 0),
+    "only released": (TAKE + "one.stop()", REAP, 0),
+    "one of both": (
+        TAKE + "if n:\n                self.leaving.append(one)\n            else:\n                one.stop()",
+        REAP,
+        0,
+    ),
+    "another one": (
+        TAKE + "one.stop()\n            other = self.live.pop()\n            self.leaving.append(other)",
+        REAP,
+        0,
+    ),
+    "only counted": (TAKE + "one.stop()\n            self.leaving.append(one)", "self.leaving.clear()", 0),
+}
 
 
 def found(path: Path, text: str) -> int:
@@ -201,3 +394,60 @@ def test_an_attribute_that_is_an_item_of_a_table(tmp_path: Path, name: str) -> N
 def test_two_items_of_a_list_are_two_objects(tmp_path: Path) -> None:
     text = READERS.format(base="Base", param="book", init=SUPER, stop=BURN, made=TWO, close=ONE)
     assert found(tmp_path, BOOK + text + ENGINES) == 0
+
+
+@pytest.mark.parametrize("name", [None, *LOUD])
+def test_one_object_that_is_handed_on(tmp_path: Path, name: str | None) -> None:
+    parts = SILENT if name is None else SILENT | {name: LOUD[name]}
+    text = READERS.format(base="Base", param="book", init=SUPER, stop=BURN, made=TWO, close=ONE)
+    assert found(tmp_path, BOOK + text + KNOT.format(**parts)) == (name is not None)
+
+
+def test_an_attribute_of_a_part_that_its_owner_sets(tmp_path: Path) -> None:
+    text = READERS.format(base="Base", param="book", init=SUPER, stop=BURN, made=TWO, close=ONE)
+    assert found(tmp_path, BOOK + text + KNOT.format(**(SILENT | {"given": SET}))) == 1
+
+
+@pytest.mark.parametrize("said", ["list", "Sequence[Any]", "Sequence[Main]"])
+def test_items_that_only_the_caller_knows(tmp_path: Path, said: str) -> None:
+    text = READERS.format(base="Base", param="book", init=SUPER, stop=BURN, made=TWO, close=ONE)
+    assert found(tmp_path, BOOK + text + CALLED.format(said=said, part="")) == 1
+    assert found(tmp_path, BOOK + text + CALLED.format(said=said, part="[1:]")) == 0
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_an_item_that_goes_into_another_table(tmp_path: Path, name: str) -> None:
+    shrink, reap, expected = MOVED[name]
+    text = READERS.format(base="Base", param="book", init=SUPER, stop=BURN, made=TWO, close=ONE)
+    assert found(tmp_path, BOOK + text + LEAVING.format(shrink=shrink, reap=reap)) == expected
+
+
+@pytest.mark.parametrize(("other", "expected"), [("else:", 0), ("if n:", 1)])
+def test_who_is_either_the_one_or_one_of_the_others(tmp_path: Path, other: str, expected: int) -> None:
+    text = CREW[: CREW.index("class Crew")] + EITHER.format(other=other)
+    assert found(tmp_path, BOOK + text) == expected
+
+
+def test_graphs_that_a_part_was_made_with_are_released_by_their_owner(tmp_path: Path) -> None:
+    text = """
+class Reader:
+    def __init__(self, name, book=None):
+        self.book = book if book is not None else Book(name)
+        self.lent = book is not None
+
+    def stop(self):
+        if not self.lent:
+            self.book.burn()
+
+
+class Both:
+    def __init__(self, name):
+        self.main = Reader(name)
+        self.side = Reader(name, book=self.main.book)
+
+    def close(self):
+        self.main.stop()
+        self.side.stop()
+"""
+    (tmp_path / "m.py").write_text(BOOK + text)
+    assert not check.check([str(tmp_path)], Settings(), registry.select(("orphan-graphs",))).findings

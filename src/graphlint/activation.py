@@ -77,6 +77,17 @@ class Activation:
                     result[final] = None
         return tuple(result)[:WIDEST]
 
+    def references(self, places: Iterable[Place]) -> tuple[Place, ...]:
+        """The same for attributes that are given something else: not what they were, of which another name stays."""
+        result: dict[Place, None] = {}
+        for place in places:
+            for each in self.own(place):
+                if len(each) < 2:
+                    return self.rebase(places)
+                for owner in self._aliased(each[:-1], 0):
+                    result[(*owner, each[-1])] = None
+        return tuple(result)[:WIDEST]
+
     def rebase_read(self, read: Iterable[Place]) -> tuple[Place, ...]:
         """The same for all that went into one value: none of it is an alternative that could be left out."""
         return tuple(dict.fromkeys(each for place in read for each in self.rebase((place,))))

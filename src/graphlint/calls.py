@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from graphlint import behavior as b
 from graphlint import flow
@@ -815,31 +815,6 @@ class Calling(Queueing):
                 self.call_functions((Bound(method, value),), rest[0], rest[1], span)
         return value
 
-    def parts_given(
-        self, made: Value, given: Mapping[str, Value], known: Collection[str], span: Span
-    ) -> dict[str, Value]:
-        """The attributes of an object made here that are parts of what it was made with, or copies; those left out that are known."""
-        name, (place,) = made.types[0].name, made.places
-        found: dict[str, Value] = {}
-        for attribute, each in self.all.given_attributes(name).items():
-            value = given.get(each.param) if attribute not in known else None
-            if value is None or (each.or_other and not self.is_object(value)):
-                continue
-            for step in each.way:
-                lasts = len(value.types) == 1 and self.all.is_set_once(value.types[0].name, step)
-                value = self.attribute(value, step, span, quiet=True) if lasts else NOTHING_KNOWN
-            if not value.places:
-                continue
-            if each.copied:
-                if value.element.places:
-                    copied = self.attribute(made, attribute, span, quiet=True)
-                    tags = copied.tags | value.tags & {"part"}
-                    found[attribute] = copied._replace(each=value.element, tags=tags)
-                continue
-            found[attribute] = value
-            self.aliases[place[0], attribute] = value.places
-        return found
-
     def construct_one(
         self, names: Sequence[str], args: Sequence[Value], keywords: Mapping[str, Value], expr: flow.Call
     ) -> Value:
@@ -872,6 +847,7 @@ class Calling(Queueing):
         for bound in bounds:
             function = self.project.functions[bound.function]
             bindings = self.bindings(bound, args, keywords)
+            self.hand_in(bound, bindings, span)
             types = {**self.variant(function, bindings), **self.handing_types(bound, bindings)}
             built = self.all.build(bound.function, types)
             result = self.returned(bound, bindings, span, built)

@@ -30,10 +30,16 @@ class Given(NamedTuple):
     """Where the argument is nothing, it is something else."""
 
 
-def given_attributes(project: Project, class_name: str) -> Mapping[str, Given]:
-    """The attributes that a constructor gives what its arguments say, by name; those that it gives something else as well left out."""
-    init = project.method(class_name, "__init__")
-    return _given(project, class_name, project.functions[init], 0) if init is not None else {}
+def given_attributes(project: Project, class_name: str, method: str = "") -> Mapping[str, Given]:
+    """The attributes that a method gives what its arguments say, by name; those that it gives something else as well left out.
+
+    Args:
+        project: the project.
+        class_name: of the object.
+        method: the method; its constructor, where it is empty.
+    """
+    init = method or project.method(class_name, "__init__")
+    return _given(project, class_name, project.functions[init], 0) if init else {}
 
 
 def _given(project: Project, class_name: str, init: FunctionEntry, depth: int) -> dict[str, Given]:

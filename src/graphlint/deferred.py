@@ -15,7 +15,7 @@ from graphlint import flow
 from graphlint.behavior import Behavior, Node, Slot
 from graphlint.flow import Expr
 from graphlint.frame import is_made_in
-from graphlint.lookups import Lookups
+from graphlint.kinship import Kinship
 from graphlint.source import Span
 from graphlint.values import NOTHING_KNOWN, Bound, Place, Value
 
@@ -28,7 +28,7 @@ _REGISTERS = _CALLBACKS | _PUSHES | _CONTEXTS
 _METHODS = _REGISTERS | _CLOSES | {"pop_all"}
 
 
-class Deferring(Lookups):
+class Deferring(Kinship):
     """The evaluation of what runs later."""
 
     @abstractmethod

@@ -186,6 +186,8 @@ def _put(
     me, methods = f"${root.receiver}", analysis.project.methods_named
     kept: dict[str, list[Place]] = {}
     entered: dict[Place, list[Place]] = {}
+    keeping: dict[str, list[Event]] = {}
+    entering: dict[str, list[Event]] = {}
 
     def see(event: Event) -> None:
         node = event.node
@@ -197,13 +199,26 @@ def _put(
             for value in event.value_places[:1]:
                 if len(value) == 1 and value[0] != me:
                     kept.setdefault(value[0], []).append(way)
+                    if node.how == "write":
+                        keeping.setdefault(value[0], []).append(event)
         if node.how == "add" and len(place) > 1 and b.last_name(place) in tables and place[0].startswith(_ROOTS):
             first = event.value_places[:1]  # what it was made with comes behind, and says nothing of it
             others = [each for each in event.value_places[1:] if each[0][0] == "@" or each[-1] in methods]
             entered.setdefault(place, []).extend((*first, *others))
+            for value in first:
+                entering.setdefault(value[0], []).append(event)
 
     visit(root, analysis.behaviors.built, see, ways=4, steps=_STEPS)
+    for made, events in keeping.items():
+        if made in entering and all(_is_either(kept_at, put) for kept_at in events for put in entering[made]):
+            kept[made] = [way for way in kept[made] if ELEMENT in way]
     return kept, entered
+
+
+def _is_either(one: Event, other: Event) -> bool:
+    """Whether a function does one of two things and not the other: `if first: self.lead = part` with an `else`."""
+    taken = {branch.frame: branch.taken for branch in one.branches}
+    return any(taken.get(branch.frame, branch.taken) != branch.taken for branch in other.branches)
 
 
 def _members(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from graphlint import behavior as b
 from graphlint import flow
 from graphlint.assignments import falls_through, given_locally
-from graphlint.behavior import Behavior, Node, Slot
+from graphlint.behavior import Behavior, Node
 from graphlint.effects import Effect
 from graphlint.emptying import emptying
 from graphlint.expressions import Expressions
@@ -238,97 +238,11 @@ class Evaluation(Expressions):
             if self.is_object(value) and value.places[0][0][0] == "@" and given.count(name) == 1:
                 self.aliases[f"cell:{self.entry.name}", name] = value.places
 
-    def note_ways(self, node: Node) -> None:
-        """Note which attributes of the object are reached through others, too: `self.loop = Loop(self.steps)`."""
-        if not self.passed_in and not self.initial:
-            return
-        for (owner, name), way, place in self.passed_in:
-            if way[-1:] == (ELEMENT,):
-                continue
-            if place[0] == self.me:
-                self.all.ways.setdefault(owner, {}).setdefault((name, *way), set()).add(place[1:])
-            for attribute in self._kept_by(owner, place):
-                self.all.ways.setdefault(owner, {}).setdefault((name, *way), set()).add((attribute,))
-        self._note_names()
-        self._note_parts()
-        self._note_items(node)
-
-    def _kept_by(self, owner: str, place: Place) -> Iterator[str]:
-        """Attributes of the objects of a class that keep what a place stands for."""
-        for keeper, attribute in self.keepers.get(place, ()):
-            if keeper in self.project.mro(owner) or owner in self.project.mro(keeper):
-                yield attribute
-
-    def _note_parts(self) -> None:
-        """Note what several objects were made with, and what stands in a table and is an attribute besides."""
-        names: dict[Place, Place] = {}
-        for (_, name), places in self.initial:
-            if len(places) == 1:
-                names.setdefault(places[0], (name,))
-        for (owner, name), way, place in self.passed_in:
-            if ELEMENT in way or ELEMENT in place or place[0] == self.me or place[0] in self.many:
-                continue
-            root = names.get(place[:1])
-            known = (*root, *place[1:]) if root is not None else names.setdefault(place, (name, *way))
-            if known != (name, *way) and not any(self._kept_by(owner, place)):
-                self.all.ways.setdefault(owner, {}).setdefault((name, *way), set()).add(known)
-
-    def _note_items(self, node: Node) -> None:
-        """Note which attributes are items of a table that the object has, too."""
-        if not any(ELEMENT in way for _, way, _ in self.passed_in):
-            if not any(ELEMENT in place for _, places in self.initial for place in places):
-                return
-        taken = {
-            place
-            for each in b.walk(node)
-            if isinstance(each, b.Touches) and each.how in ("pop", "drop")
-            for place in each.places
-        }
-        if any(place[0] != self.me for place in taken):
-            return  # what was taken out of a list is in it no more
-        kept: dict[Place, list[tuple[str, Place]]] = {}
-        for (owner, name), places in self.initial:
-            for place in places:
-                kept.setdefault(place, []).append((owner, (name,)))
-                if (
-                    place[0] == self.me
-                    and ELEMENT not in place[:-1]
-                    and place[:-1] not in taken
-                    and place[-1] == ELEMENT
-                ):
-                    self.all.picked.setdefault(owner, {}).setdefault(place[1:-1], set()).add((name,))
-        for (owner, name), way, place in self.passed_in:
-            if way[-1:] == (ELEMENT,) and ELEMENT not in way[:-1]:
-                members = {each for _, each in kept.get(place, ()) if each != (name,)}
-                if place[0] == self.me and ELEMENT not in place:
-                    members.add(place[1:])
-                if members:
-                    self.all.picked.setdefault(owner, {}).setdefault((name, *way[:-1]), set()).update(members)
-
     def _note_put_again(self, node: Node) -> None:
         """Note which tables keep what a search in them came by, under one more key; where nothing is taken out, it has both."""
         if self.put_again:
             taken = {each.slot for each in b.walk(node) if isinstance(each, b.Touches) and each.how in _TAKES}
             self.all.doubled |= self.put_again - taken
-
-    def _note_names(self) -> None:
-        """Note which attributes the constructor gives one object, or one that may be another's: `self.draft = draft or target`."""
-        names: dict[Place, str] = {}
-        given: dict[Slot, set[str]] = {}
-        for slot, places in self.initial:
-            if len(places) == 1:
-                names.setdefault(places[0], slot[1])
-        for slot, places in self.initial:
-            mine = given.setdefault(slot, set())
-            for place in places:
-                own = place[1] if len(place) == 2 and place[0] == self.me else names.get(place, slot[1])
-                mine.add(own if place[0][0] == "$" and ELEMENT not in place else slot[1])
-        for (owner, name), others in given.items():
-            writes = [places for slot, places in self.initial if slot == (owner, name)]
-            if len(writes) == 1 and len(writes[0]) == 1 and others != {name}:
-                self.all.ways.setdefault(owner, {}).setdefault((name,), set()).update((each,) for each in others)
-            elif others - {name}:
-                self.all.alike.setdefault(owner, {}).setdefault(name, set()).update(others - {name})
 
     def run(self, body: Flow) -> None:
         match body:
@@ -432,6 +346,7 @@ class Evaluation(Expressions):
             self.emit(b.Either(test, then_node, other_node, span))
 
     def loop(self, star: flow.Star) -> None:
+        self.went_round.append(star.span)
         if star.iterable is None:
             self.while_(star)
             return

@@ -129,6 +129,8 @@ class Execution:
     """Names of the attributes from which a variable has on what was there."""
     members: Mapping[Place, tuple[Place, ...]] = field(default_factory=dict)
     """Places of tables, and of the objects that stand in them."""
+    moves: Mapping[Place, tuple[Place, ...]] = field(default_factory=dict)
+    """Places of tables, and of the items of others that are put there."""
     steps: int = 0
     truncated: bool = False
     """Somewhere more configurations came together than are kept."""
@@ -234,7 +236,8 @@ class Execution:
         raise AssertionError(node)
 
     def _happen(self, node: b.Happens | b.Touches, scope: Activation, configs: list[Config]) -> list[Config]:
-        places = scope.rebase(node.places)
+        gone = isinstance(node, b.Touches) and (node.how == "drop" or (node.how == "write" and "none" in node.tags))
+        places = scope.references(node.places) if gone else scope.rebase(node.places)
         stack = (*scope.stack, scope.frame(node.span))
         result: list[Config] = []
         if isinstance(node, b.Happens):
@@ -256,11 +259,20 @@ class Execution:
         )
         one = node.key is not None and self._is_one_of_several(places, scope.rebase_read(sources(node.key)))
         written = self._written(node, places, one=one)
+        entered = [
+            _stands_in(place, item)
+            for place in places
+            if node.how == "add" and self.moves
+            for item in self.moves.get(place, ())
+            if item in event.value_places
+        ]
         for config in configs:
             moved = self.monitor(config.state, event, config)
             facts = written(config.facts)
             if places[:1] and places[0] in self.members:
                 facts = self._entered(facts, node, places[0], event.value_places)
+            for atom in entered:
+                facts = facts.with_answer(atom, True)
             if moved is not None:
                 config = Config(moved[0], facts, (*config.trace, event._replace(effect=moved[1])))
             result.append(knowing(config, facts))
@@ -316,7 +328,7 @@ class Execution:
 
     def _repeat(self, node: b.Repeat, scope: Activation, configs: list[Config]) -> Outcome:
         over = scope.rebase(node.over)
-        if self.members and (result := self._each_member(node, scope, configs, over)) is not None:
+        if (self.members or self.moves) and (result := self._each_member(node, scope, configs, over)) is not None:
             return result
         place = over[0] if len(over) == 1 and last_part(over[0]) in self.tested else None
         out: Outcome = {}
@@ -390,18 +402,22 @@ class Execution:
         """A loop over a table whose items are known, one after the other; None for another loop."""
         if not over and (test := _asked_each_round(node)) is not None and test[:2] == ("atom", "true"):
             over = scope.rebase((test[2],))
-        members = self.members.get(over[0]) if len(over) == 1 else None
+        table = over[0] if len(over) == 1 else ()
+        moved = [item for item in self.moves.get(table, ()) if any(c.fact(_stands_in(table, item)) for c in configs)]
+        item = (*table, ELEMENT)
+        members = self.members.get(table, (item,) if moved else None)
         if members is None:
             return None
         out: Outcome = {}
-        item = (*over[0], ELEMENT)
-        for member in members:
+        for member in (*members, *moved):
+            asked = [c for c in configs if member not in moved or c.fact(_stands_in(table, member))]
+            others = [c for c in configs if c not in asked] if member in moved else []
             if member != item:  # itself: any other one
                 scope.ways[item] = member
-            within, without = configs, list[Config]()
+            within, without = asked, others
             if _is_made_here(member):  # an object made here is in it once it was put there
-                within = [config for config in configs if config.fact(("in", (*member, *over[0])))]
-                without = [config for config in configs if not config.fact(("in", (*member, *over[0])))]
+                within = [config for config in asked if config.fact(("in", (*member, *table)))]
+                without = [*others, *(config for config in asked if not config.fact(("in", (*member, *table))))]
             result = self._node(node.body, scope, within) if within else {}
             merge(result, {"next": without})
             ended = [result.pop(kind, []) for kind in ("next", "continue", "break")]
@@ -648,18 +664,32 @@ class Execution:
                 places = scope.rebase((place,))
                 if len(places) != 1:
                     return configs, configs
-                root = places[0]
-                if root[0] in ("!capturing", "!eager") and kind == "true":
-                    yes, no = self._ask(CAPTURED, configs, learn=True)
-                    return (yes, no) if root[0] == "!capturing" else (no, yes)
-                if root[0].startswith("!") and len(root) == 1:
-                    known = ANSWERS.get(root[0], {}).get(kind)
-                    if known is not None:
-                        return (configs, []) if known else ([], configs)
-                    return configs, configs
-                learn = last_part(root) in self.tested or (kind == "none" and len(root) == 1 and "#" not in root[0])
-                return self._ask((kind, root), configs, learn=learn)
+                gone = self._given_up(place, places, scope, configs) if kind in ("none", "true") else []
+                if not gone:
+                    return self._asked(kind, places[0], configs)
+                yes, no = self._asked(kind, places[0], [config for config in configs if config not in gone])
+                return ([*yes, *gone], no) if kind == "none" else (yes, [*no, *gone])
         return configs, configs
+
+    def _asked(self, kind: str, root: Place, configs: list[Config]) -> tuple[list[Config], list[Config]]:
+        """The same for a question about one place."""
+        if root[0] in ("!capturing", "!eager") and kind == "true":
+            yes, no = self._ask(CAPTURED, configs, learn=True)
+            return (yes, no) if root[0] == "!capturing" else (no, yes)
+        if root[0].startswith("!") and len(root) == 1:
+            known = ANSWERS.get(root[0], {}).get(kind)
+            if known is not None:
+                return (configs, []) if known else ([], configs)
+            return configs, configs
+        learn = last_part(root) in self.tested or (kind == "none" and len(root) == 1 and "#" not in root[0])
+        return self._ask((kind, root), configs, learn=learn)
+
+    @staticmethod
+    def _given_up(place: Place, places: tuple[Place, ...], scope: Activation, configs: list[Config]) -> list[Config]:
+        """Configurations in which an attribute has been given None, whose object another name still stands for."""
+        if not (scope.ways or scope.aliases) or (own := scope.references((place,))) == places or len(own) != 1:
+            return []
+        return [config for config in configs if config.fact(("none", own[0])) is True]
 
     @staticmethod
     def _ask(atom: Atom, configs: list[Config], *, learn: bool) -> tuple[list[Config], list[Config]]:
@@ -697,6 +727,11 @@ def _is_at_once(node: Node, following: Sequence[Node]) -> bool:
     if not following or not isinstance(following[0], b.Touches) or isinstance(node, b.Order):
         return False
     return b.behind(node.span) in following[0].tags
+
+
+def _stands_in(table: Place, item: Place) -> Atom:
+    """The question whether an item of another table stands in a table, too; nobody knows once another one was taken there."""
+    return f"in {'.'.join(table)}", item
 
 
 def _is_done_once(behavior: Behavior) -> bool:

@@ -239,7 +239,7 @@ class Expressions(Calling):
             tags |= {"doubled"}
         if is_shared_out(element, expr.span):
             tags |= {"doubled"}
-        tags |= {"part"} if expr.tests else set()
+        tags |= {"part"} if expr.tests else set[str]()
         result = Value(((f"@{expr.span.start}",),), (Type(kind, element.types),), each=element, tags=tags)
         return self.made_of(values, result)
 

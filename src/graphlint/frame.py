@@ -106,6 +106,8 @@ class Frame(Holding):
         """What `atexit`, or a finalizer, is to do with objects that the function makes, and the calls that say so."""
         self.handed_over: dict[str, list[tuple[Node, Span]]] = {}
         """The same for what it would have done, had `pop_all` not given that to another stack."""
+        self.went_round: list[Span] = []
+        """Every loop up to here."""
         self.deferred: dict[str, list[tuple[Node, Span]]] = {}
         """By root of an exit stack's place, what it does at its end: nodes, and the spans that registered them."""
         self.lookups: list[Place] = []
@@ -135,10 +137,19 @@ class Frame(Holding):
         """Comprehensions around the expression at hand, and assignments in expressions before it: they hide variables."""
         self.params = frozenset(param.name for param in entry.facts.params)
         own = entry.owner is not None and entry.kind in ("method", "property") and bool(entry.facts.params)
+        self.is_first = entry.facts.name == "__init__"
+        """It is a constructor."""
         self.owner = entry.owner or f"mod:{entry.module.name}"
         """The class of a method, the module of a function."""
         self.me = f"${entry.facts.params[0].name}" if own else ""
         self._start(types)
+
+    def filled_in(self, declared: tuple[Type, ...], name: str) -> tuple[Type, ...]:
+        """A container of whose items its annotation says nothing, with what the callers of a constructor put into it."""
+        given = self.all.parameter(self.entry, name).types
+        items = tuple(dict.fromkeys(item for t in given if t.name in CONTAINERS for item in t.items if item != UNKNOWN))
+        known = items and all(item.name in self.project.classes for item in items)
+        return tuple(t._replace(items=items) if t.name in CONTAINERS else t for t in declared) if known else declared
 
     @abstractmethod
     def value(self, expr: Expr) -> Value:
@@ -205,6 +216,8 @@ class Frame(Holding):
             unknown = not declared or (says_nothing and param.name not in types)
             if unknown and param.kind == "positional" and (says_nothing or called):
                 declared, calls, _ = self.all.parameter(entry, param.name)
+            elif entry.facts.name == "__init__" and declared and param.name not in types and is_vague(declared):
+                declared = self.filled_in(declared, param.name)
             if (shared := self.shared_default(param)) is not None:
                 self.env[param.name] = shared
                 continue
@@ -322,12 +335,17 @@ class Frame(Holding):
             self.keep(slot, value)
             self.hand_over(value, slot)
             if how == "write" and len(places) == 1 and places[0][0] == self.me:
-                if self.entry.facts.name == "__init__" and len(places[0]) == 2:
+                if len(places[0]) == 2 and self._is_lasting(value):
                     self.initial.append((slot, value.places if "part" not in value.tags else ()))
                 self.passed_in += [(slot, way, place) for way, place in given_to(value, self.all.is_set_once)]
                 if "copy" not in tags and (way := self._way_to(slot[0], value)) is not None:
                     self.passed_in.append(((slot[0], way[0]), way[1:], places[0]))
                 self.hand_out(places[0], value)
+                if len(places[0]) == 3 and self.is_first and self.is_object(value):
+                    self.passed_in.append(((self.owner, places[0][1]), places[0][2:], value.places[0]))
+            elif how == "add" and len(places) == 1 and len(places[0]) == 2 and places[0][0] == self.me:
+                ways = given_to(value, self.all.is_set_once)
+                self.passed_in += [(slot, (ELEMENT, *way), place) for way, place in ways]
         if self.emitting and how in ("write", "drop") and self.outlived(places, span):
             tags |= {"saved"}
         emptied = how in ("clear", "drop") or (how == "write" and not tags.isdisjoint(("none", "empty")))
@@ -361,6 +379,15 @@ class Frame(Holding):
             return self.entered.setdefault(slot, {}).setdefault(value.places[0], key.literal) != key.literal
         outside = bool(self.loops) and not is_made_in(value.places[0], self.loops[-1])
         return outside and any(ELEMENT in each or is_made_in(each, self.loops[-1]) for each in key.places)
+
+    def _is_lasting(self, value: Value) -> bool:
+        """Whether an attribute is given what it has from the constructor on, or an object that another attribute has since then."""
+        if self.is_first:
+            return True
+        if not 0 < len(value.places) <= 2 or not any(t.name in self.project.classes for t in value.types):
+            return False
+        others = [place for place in value.places if len(place) == 2 and place[0] == self.me]
+        return len(others) == 1 and self.all.is_set_once(self.owner, others[0][1])
 
     def is_object(self, value: Value) -> bool:
         """Whether a value is one object of a class of the project."""

@@ -523,7 +523,10 @@ class Knowledge(ABC):
             for _, expr, how in self.field_bindings(each).get(name, ())
             if how == "set" and not (isinstance(expr, flow.Lit) and expr.value is None)
         ]
-        return len(given) == 1
+        if given:
+            return len(given) == 1
+        entry = self.project.classes.get(class_name)
+        return entry is not None and name in entry.attributes and is_record(entry) and is_field(entry, name)
 
     def stays_empty(self, slot: Slot) -> bool:
         """Whether nothing in the project puts anything into a container that an attribute or a variable holds."""
@@ -742,11 +745,12 @@ class Knowledge(ABC):
                     result.setdefault(name, param)
         return result
 
-    def given_attributes(self, class_name: str) -> Mapping[str, Given]:
-        """Attribute -> what of an argument of the constructor it is."""
-        known = self._given.get(class_name)
+    def given_attributes(self, class_name: str, method: str = "") -> Mapping[str, Given]:
+        """Attribute -> what of an argument of the constructor it is, or of another method."""
+        key = method or class_name
+        known = self._given.get(key)
         if known is None:
-            known = self._given[class_name] = given_attributes(self.project, class_name)
+            known = self._given[key] = given_attributes(self.project, class_name, method)
         return known
 
     def record_fields(self, class_name: str) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from graphlint import flow
 from graphlint.conditions import names_in
 from graphlint.entering import entrants, lives, table_of
-from graphlint.ownership import Holding, keepers
+from graphlint.ownership import Holding, holdings, keepers
 from graphlint.project import FunctionEntry
 from graphlint.readers import holds_class
 from graphlint.summaries import Analysis
@@ -45,6 +45,7 @@ def reaching_deaths(
 ) -> tuple[list[Death], list[str]]:
     """The deaths that can be of graphs which an attribute holds, and the classes there whose graphs none can be of."""
     aliases = {holding.name, *(each.name for each in held if holding.name in each.repeats), *holding.repeats}
+    aliases |= _other_owners(analysis, class_name, holding)
     if named := [death for death in ended if death.attribute in aliases]:
         return named, []
     # through a registry, a collection of somebody else's, or a variable that nothing is known of
@@ -66,6 +67,17 @@ def reaching_deaths(
         if not fitting:
             missed.append(keeper)
     return list(found.values()), missed
+
+
+def _other_owners(analysis: Analysis, class_name: str, holding: Holding) -> set[str]:
+    """Attributes whose objects have all graphs that another attribute leads to: it was made with them."""
+    ways = {
+        way[1]: target[0]
+        for way, target in analysis.behaviors.ways_of(class_name).items()
+        if len(way) > 1 and way[0] == holding.name and target
+    }
+    inner = {each.name for kind in holding.classes for each in holdings(analysis, kind)} if ways else set[str]()
+    return {ways[name] for name in inner} if inner and inner <= ways.keys() else set[str]()
 
 
 def _covers(analysis: Analysis, death: Death, class_name: str, *, is_told: bool) -> bool:

@@ -390,6 +390,7 @@ class Analysis(Meanings):
         again: bool = False,
         alike: bool = False,
         members: Mapping[Place, tuple[Place, ...]] | None = None,
+        moves: Mapping[Place, tuple[Place, ...]] | None = None,
         renewed: Callable[[Config, Callable[[str], bool]], Config] = lambda config, _: config,
         **facts: bool,
     ) -> Outcome | None:
@@ -404,6 +405,7 @@ class Analysis(Meanings):
             alike: attributes that may be one object are one.
             members: places of tables, and of the objects that stand in them.
             renewed: is told where new objects take the names of those that were made before: of which roots of places.
+            moves: places of tables, and of the items of others that are put there.
             facts: what is known before, about the run itself: `capturing`, `device`.
         """
         select, remembered = self.effectful.get, self.remembered
@@ -421,6 +423,7 @@ class Analysis(Meanings):
             doubled=frozenset(name for _, name in self.behaviors.doubled) if again else frozenset(),
             alike=alike,
             members=members or {},
+            moves=moves or {},
             captured=self._captured_functions,
             outlived=self.outlived if again else frozenset(),
             renewed=renewed,

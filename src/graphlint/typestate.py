@@ -47,6 +47,7 @@ from graphlint.likeness import (
     may_be_alike,
     picked,
 )
+from graphlint.moving import is_moved, moves
 from graphlint.outliving import event_taken_back, taken_back
 from graphlint.paths import Config, Event, Frame, atoms
 from graphlint.platforms import is_on_one_platform
@@ -232,7 +233,9 @@ def _hazards(
     members = {**picked(analysis, root), **members} if alike else members
     filled = filled_with(root, subject.place[0]) if automaton.subject == "graphs" else {}
     members = {**members, **filled}
-    same = automaton.subject == "graphs" and (alike or bool(members) or is_doubled(analysis, subject.place))
+    moved = moves(analysis, root, analysis.sites(root)) if automaton.subject == "graphs" else {}
+    is_known = alike or bool(members) or bool(moved) or is_doubled(analysis, subject.place)
+    same = automaton.subject == "graphs" and is_known
     if not (same or _possible(automaton, subject, hears, analysis.sites(root))):
         return
 
@@ -277,7 +280,7 @@ def _hazards(
     again = automaton.subject == "graphs"
     effects = automaton.effects | {Effect.POOL_RETIRE} if subject.pool_object else automaton.effects
     outcome = analysis.run(
-        root, automaton.start, monitor, effects, again=again, alike=alike, members=members, renewed=renewed
+        root, automaton.start, monitor, effects, again=again, alike=alike, members=members, moves=moved, renewed=renewed
     )
     if outcome is None:
         cut.add(root.key)
@@ -397,9 +400,10 @@ def _is_about_one(analysis: Analysis, root: Behavior, subject: Subject, trace: t
     if first.stack[: len(last.stack)] == last.stack and not goes_over_twice(analysis, last.stack[-1]):
         return False
     place = subject.place[:-1] if subject.place[-1:] == (_POOL,) else subject.place
-    is_moved = subject.later.isdisjoint(first.places) and not subject.later.isdisjoint(last.places)
-    now = event_taken_back(last, analysis.outlived) if is_moved else last
-    return is_one_object(analysis, root, place, first, now) and not yields_between(analysis, first, last)
+    is_later = subject.later.isdisjoint(first.places) and not subject.later.isdisjoint(last.places)
+    now = event_taken_back(last, analysis.outlived) if is_later else last
+    is_one = is_moved(analysis, root, first, last) or is_one_object(analysis, root, place, first, now)
+    return is_one and not yields_between(analysis, first, last)
 
 
 def _is_moved_on(subject: Subject, event: Event) -> bool:
