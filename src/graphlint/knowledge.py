@@ -446,7 +446,10 @@ class Knowledge(ABC):
             match item:
                 case flow.Attr(base=flow.Name(id=base), name=attribute) if base == me:
                     names.append(attribute)
-                case flow.Name(id=local) if (attribute := _given_to(function, local, me)) is not None:
+                case flow.Name(id=local) if not _is_now_and_then(function, item):
+                    attribute = _given_to(function, local, me)
+                    if attribute is None:
+                        return ()
                     names.append(attribute)
                 case _:
                     return ()
@@ -1011,6 +1014,14 @@ def _given_to(constructor: FunctionEntry, local: str, me: str) -> str | None:
             if isinstance(target.base, flow.Name) and target.base.id == me:
                 return target.name
     return None
+
+
+def _is_now_and_then(constructor: FunctionEntry, item: Expr) -> bool:
+    """Whether an expression is evaluated in each round of a loop, or in one of two branches: it need not mean what it meant before."""
+    return any(
+        isinstance(each, flow.Star | flow.Alt) and each.span.contains(item.span)
+        for each in flow.statements(constructor.lowered.flow)
+    )
 
 
 def _is_of(call: flow.Call, name: str) -> bool:
