@@ -143,6 +143,8 @@ VALUES = "for worker in self.workers.values():\n            worker.stop()\n     
 REST = "for worker in self.workers[1:]:\n            worker.stop()\n        self.lead.stop()"
 OTHERS = "for worker in self.workers:\n            if {}:\n                worker.stop()\n        self.lead.stop()"
 LISTED = "[worker.stop() for worker in self.workers if worker is not self.lead]\n        self.lead.stop()"
+NUMBERED = "for i in range({}):\n            self.workers[i].stop()\n        self.lead.stop()"
+BESIDE = "for i, worker in zip('abc', self.workers{}):\n            worker.stop()\n        self.lead.stop()"
 EACH = "self.group.each()\n        self.lead.stop()"
 TWO_LEADS = FIRST + "\n        self.tail = self.workers[-1]"
 
@@ -153,6 +155,10 @@ ITEMS = {
     "of a copy elsewhere": (GROUP.format("workers"), EACH, 1),
     "of a display": (SHOWN, ALL, 1),
     "of a dictionary": (NAMED, VALUES, 1),
+    "by number": (FIRST, NUMBERED.format("len(self.workers)"), 1),
+    "beside others": (FIRST, BESIDE.format(""), 1),
+    "from the second on": (FIRST, NUMBERED.format("1, len(self.workers)"), 0),
+    "the others beside others": (FIRST, BESIDE.format("[1:]"), 0),
     "the others": (FIRST, REST, 0),
     "who is no lead": (FIRST, OTHERS.format("worker is not self.lead"), 0),
     "who has another rank": (FIRST, OTHERS.format("worker.rank != 0"), 0),

@@ -403,6 +403,8 @@ class Execution:
         if not over and (test := _asked_each_round(node)) is not None and test[:2] == ("atom", "true"):
             over = scope.rebase((test[2],))
         table = over[0] if len(over) == 1 else ()
+        if self.alike and table not in self.members:
+            table = self._gone_over(node.body, scope) or table
         moved = [item for item in self.moves.get(table, ()) if any(c.fact(_stands_in(table, item)) for c in configs)]
         item = (*table, ELEMENT)
         members = self.members.get(table, (item,) if moved else None)
@@ -426,6 +428,20 @@ class Execution:
             scope.ways.pop(item, None)
         merge(out, self._node(node.other, scope, configs) if configs else {})
         return {kind: distinct(each) for kind, each in out.items()}
+
+    def _gone_over(self, body: Node, scope: Activation) -> Place | None:
+        """The table whose items a loop over something else calls: `for i in range(len(runners)): runners[i].free()`."""
+        nodes = tuple(b.walk(body))
+        if any(isinstance(node, b.Repeat) for node in nodes):
+            return None
+        given = (
+            place for node in nodes if isinstance(node, b.Calls) for _, places in node.bindings for place in places
+        )
+        for place in given:
+            tables = scope.rebase((place[: place.index(ELEMENT)],)) if ELEMENT in place[1:] else ()
+            if len(tables) == 1 and tables[0] in self.members:
+                return tables[0]
+        return None
 
     def _is_one_of_several(self, table: Sequence[Place], key: Iterable[Place]) -> bool:
         """Whether a key is one of several, and no loop around goes through them all.

@@ -203,6 +203,8 @@ def _is_of_some(analysis: Analysis, frame: Frame) -> bool:
 def _leaves_out(expr: Expr) -> bool:
     if isinstance(expr, flow.Each):
         return bool(expr.tests)
+    if isinstance(expr, flow.Call) and flow.last_name(expr) == "range" and len(expr.args) > 1:
+        return True
     return flow.is_slice(expr) or (isinstance(expr, flow.Call) and flow.last_name(expr) in _CHOOSING)
 
 
