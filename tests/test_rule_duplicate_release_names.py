@@ -457,3 +457,41 @@ class Both:
 """
     (tmp_path / "m.py").write_text(BOOK + text)
     assert not check.check([str(tmp_path)], Settings(), registry.select(("orphan-graphs",))).findings
+
+
+ONE_OF_TWO = """
+class Maybe:
+    def __init__(self, name, other=None):
+        self._main = Main(name)
+        self._side = Main(other) if other else None
+
+    @property
+    def side(self):
+        return self._side or self._main
+
+    def close(self):
+        self._main.stop()
+        {side}
+
+
+def serve(name, other=None):
+    main = Main(name)
+    side = Main(other) if other is not None else main
+    main.stop()
+    {local}
+"""
+OWN_SIDE = "if self._side is not None:\n            self._side.stop()"
+
+
+@pytest.mark.parametrize(
+    ("side", "local", "expected"),
+    [
+        ("self.side.stop()", "pass", 1),
+        ("pass", "side.stop()", 1),
+        (OWN_SIDE, "if side is not main: side.stop()", 0),
+        ("if self.side is not self._main: self.side.stop()", "if other: side.stop()", 0),
+    ],
+)
+def test_a_variable_that_is_one_of_two(tmp_path: Path, side: str, local: str, expected: int) -> None:
+    text = READERS.format(base="Base", param="book", init=SUPER, stop=BURN, made=TWO, close=ONE)
+    assert found(tmp_path, BOOK + text + ONE_OF_TWO.format(side=side, local=local)) == expected

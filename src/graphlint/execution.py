@@ -50,6 +50,7 @@ from graphlint.rebasing import sources
 from graphlint.source import Span
 from graphlint.values import ELEMENT, Place, Test
 
+_BOTH = 2
 _MOST_TRIED = 1_500
 """Most of these in a run that only asks what a call would do."""
 
@@ -513,6 +514,12 @@ class Execution:
         self, node: b.Calls, scope: Activation, configs: list[Config], body: tuple[Node, Activation] | None
     ) -> Outcome:
         out: Outcome = {}
+        if self.alike and (same := self._as_before(node, scope, configs)) is not None:
+            known, again = same
+            merge(out, self._call(known, scope, again, body))
+            configs = [config for config in configs if config not in again]
+            merge(out, self._call(node, scope, configs, body) if configs else {})
+            return {kind: distinct(each) for kind, each in out.items()}
         ran = False
         functions = {frame.function for frame in scope.stack} | {scope.behavior.function}
         for key in node.behaviors:
@@ -565,6 +572,20 @@ class Execution:
                 return self._node(body[0], body[1], configs)
             return {"next": configs}
         return {kind: distinct(each) for kind, each in out.items()}
+
+    def _as_before(
+        self, node: b.Calls, scope: Activation, configs: list[Config]
+    ) -> tuple[b.Calls, list[Config]] | None:
+        """A call on one of two objects as that on the one which a path has called before, and these paths."""
+        built = self.select(node.behaviors[0]) if len(node.behaviors) == 1 else None
+        places = dict(node.bindings).get(built.receiver, ()) if built is not None and built.receiver else ()
+        for place in places if len(places) == _BOTH else ():
+            own = scope.rebase((place,))
+            again = [c for c in configs if any(f.receiver == own for event in c.trace for f in event.stack[1:])]
+            if again:
+                bindings = tuple((name, (place,) if each is places else each) for name, each in node.bindings)
+                return node._replace(bindings=bindings), again
+        return None
 
     def _again(self, config: Config, call: Activation, frame: Frame) -> Config:
         """The configuration, moved as by the first call's effect, where a second one of the method does harm after it."""

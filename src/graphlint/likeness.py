@@ -19,12 +19,15 @@ from graphlint.values import ELEMENT, Place, Test
 _APART = frozenset(("fromkeys", "frozenset", "id", "seen", "set", "unique"))
 """Words of what visits each object once, whatever names it has."""
 _CHOOSING = frozenset(("filter", "islice"))
+_BOTH = 2
 _OWN = 2
 """Parts of the place of an attribute of the object itself: `self.draft`."""
 
 
 def may_be_alike(analysis: Analysis, root: Behavior, sites: Sequence[Site]) -> bool:
     """Whether objects on the paths of a function have attributes that may be one object."""
+    if any(len(frame.receiver) == _BOTH for site in sites for frame in site.event.stack[1:]):
+        return True  # a variable that is one of two
     known = analysis.behaviors.alike.keys() | analysis.behaviors.picked.keys()
     if not known:
         return False
@@ -163,7 +166,7 @@ def _asked_of_itself(analysis: Analysis, event: Event) -> frozenset[Test] | None
     ways = (*event.places, *receivers)
     found: set[Test] = set()
     for guard in event.guards:
-        if guard[0] in ("compare", "unknown"):
+        if guard[0] in ("compare", "unknown") or _compares(guard):
             return None
         for kind, place in atoms(guard):
             if any(each[: len(place)] == place for each in ways) or _is_noted(analysis, event, place):
@@ -172,6 +175,16 @@ def _asked_of_itself(analysis: Analysis, event: Event) -> frozenset[Test] | None
                 return None
             found.add((kind, place[-1], guard[0] == "not"))
     return frozenset(found)
+
+
+def _compares(test: Test) -> bool:
+    """Whether a test asks whether something is the same as another thing, or one of several."""
+    match test:
+        case ("compare", "is" | "==" | "in", _, _):
+            return True
+        case ("not" | "and" | "or", *inner):
+            return any(map(_compares, inner))
+    return False
 
 
 def _is_noted(analysis: Analysis, event: Event, place: Place) -> bool:
