@@ -142,7 +142,7 @@ def _impossible(analysis: Analysis, death: Death) -> tuple[Branch, Given] | None
                 continue
             for each in (name, name + HAS_ITEMS) if name in whole else (name,):
                 given = last_given(analysis.project, stack[: at + 1], branch.frame.span, each)
-                if given is not None and excludes(given, said):
+                if given is not None and given.function.facts.name != "__init__" and excludes(given, said):
                     return branch, given
     return None
 

@@ -76,7 +76,7 @@ class Behaviors(Knowledge):
 
         None while it is being built, which ends a recursion, and for a function that is no candidate.
         """
-        handed = bool(types) and is_handed(types)
+        handed = types is not None and is_handed(types)
         if not handed and not self._is_candidate(name):
             return None
         key = name

@@ -57,8 +57,8 @@ class Expressions(Calling):
                     return handed
                 if self.handing and name in self.vocabulary.acting and not read.calls:
                     return self.as_function(expr, read)
-                named = self.vocabulary.names.is_stream(name)
-                return read._replace(tags=read.tags | named) if named and not read.calls else read
+                stream = self.vocabulary.names.is_stream(name)
+                return read._replace(tags=read.tags | stream) if stream and not read.calls else read
             case flow.Call():
                 return self.call(expr)
             case flow.Item(base=base, key=index):

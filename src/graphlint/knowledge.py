@@ -447,10 +447,10 @@ class Knowledge(ABC):
                 case flow.Attr(base=flow.Name(id=base), name=attribute) if base == me:
                     names.append(attribute)
                 case flow.Name(id=local) if not _is_now_and_then(function, item):
-                    attribute = _given_to(function, local, me)
-                    if attribute is None:
+                    given = _given_to(function, local, me)
+                    if given is None:
                         return ()
-                    names.append(attribute)
+                    names.append(given)
                 case _:
                     return ()
         if not all(self.is_set_once(class_name, each) for each in names) or self._is_added_to(name, function.name):

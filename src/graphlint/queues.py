@@ -109,6 +109,7 @@ def _calls(entry: FunctionEntry, queue: str, beside: bool) -> Iterator[Served]:
     names: dict[str, int | None] = {}
     for target, value in _given(entry):
         source, at = (value.base, value.key) if isinstance(value, flow.Item) else (value, None)
+        position: Expr | None
         if isinstance(source, flow.Name) and names.get(source.id, 0) is None and at is not None:
             position = at  # of what was taken before
         elif _takes(source, queue, beside):

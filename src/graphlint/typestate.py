@@ -212,8 +212,8 @@ def _subjects(analysis: Analysis, automaton: Automaton, root: Behavior, sites: S
                 yield Subject(memory.place, memory.graphs, by_name=by_name, dropped=memory.dropped)
             for graphs, death in deaths.items():
                 for entry in evidence(analysis, death):
-                    if (place := store_of(entry)) is not None:
-                        yield Subject(place, graphs, entry=entry, dropped=is_drop(analysis, death))
+                    if (store := store_of(entry)) is not None:
+                        yield Subject(store, graphs, entry=entry, dropped=is_drop(analysis, death))
 
 
 # ---------------------------------------------------------------------------------------------------------------- runs
