@@ -685,6 +685,49 @@ def serve(net, meter):
 """,
         [],
     ),
+    "a handler says that there is none": (
+        """
+def serve(net, meter, ready):
+    step = Step(net, meter)
+    try:
+        ready()
+    except OSError:
+        step.free()
+        step = None
+    if step is not None:
+        step.free()
+""",
+        [],
+    ),
+    "a handler says that there is none, and raises": (
+        """
+def serve(net, meter, ready):
+    step = Step(net, meter)
+    try:
+        ready()
+    except OSError:
+        step.free()
+        step = None
+        raise
+    finally:
+        if step is not None:
+            step.free()
+""",
+        [],
+    ),
+    "a handler does not say that there is none": (
+        """
+def serve(net, meter, ready):
+    step = Step(net, meter)
+    try:
+        ready()
+    except OSError:
+        step.free()
+    if step is not None:
+        step.free()
+""",
+        ["step.free()"],
+    ),
 }
 
 

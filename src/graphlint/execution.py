@@ -354,7 +354,7 @@ class Execution:
         self._repeats += 1
         seen: set[tuple[State, Learned]] = set()
         for at in range(2):
-            if at and entering:
+            if at and entering and self._tells_rounds_apart(entering):
                 entering = self._next_round(entering, node.span, scope)
             entering = [config for config in entering if config[:2] not in seen]
             if not entering:
@@ -372,6 +372,12 @@ class Execution:
         ended = distinct([*skipping, *done])
         merge(out, self._node(node.other, scope, ended) if ended else {})
         return {kind: distinct(each) for kind, each in out.items()}
+
+    def _tells_rounds_apart(self, configs: Sequence[Config]) -> bool:
+        """Whether it matters in which round an object was made: it stands in a list, or a stack has it, since then."""
+        if any(_is_made_here(each) for members in self.members.values() for each in members):
+            return True
+        return any(len(place) > 1 and place[1][:1] == "<" for config in configs for (_, place), _ in config.facts)
 
     def _next_round(self, configs: list[Config], loop: Span, scope: Activation) -> list[Config]:
         """The configurations at the start of another round: what it makes is not what was made in the one before."""

@@ -700,6 +700,8 @@ class Frame(Holding):
     def is_none(self, value: Value, span: Span) -> Test:
         if "none" in value.tags:
             return TRUE
+        if "optional" in value.tags and (named := [each for each in value.places if each[0][0] == "%"]):
+            return ("atom", "none", named[0])  # a variable that was given an object, and None on another path
         known = value.symbol is not None and value.symbol.kind != "external" and not value.places
         if known or value.tags & {"tensor", "graph", "pool", "true", "false", "empty", "object"}:
             return FALSE
