@@ -689,3 +689,43 @@ def test_a_container_with_a_bound(made: str, get: str, expected: list[str]) -> N
 def test_a_class_of_the_project_is_judged_by_what_it_does() -> None:
     own = "class LRUCache(dict):\n        pass\n\n\n    tables = LRUCache()"
     assert reported(BOUNDED.format(made=own, get=LOOK)) == []
+
+
+PINS = """
+    def pin(self, n):
+        self.marked.add(n)
+        return self.get(n)
+
+    def unpin(self, n):
+        self.marked.discard(n)
+
+
+cache = Cache(4)
+
+
+def record(n):
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        cache.get(n).mul_(2)
+    return graph
+"""
+
+
+@pytest.mark.parametrize(
+    ("movable", "count"),
+    [
+        ("self.table.keys() - self.marked", 0),
+        ("set(self.table).difference(self.marked)", 0),
+        ("[key for key in self.table if key not in self.marked]", 0),
+        ("self.table.keys()", 1),
+    ],
+)
+def test_what_its_users_have_pinned_is_taken_off_first(movable: str, count: int) -> None:
+    body = f"""
+        if n not in self.table:
+            if len(self.table) >= self.limit:
+                self.table.pop(min({movable}))
+            self.table[n] = torch.empty(n, device="cuda")
+        return self.table[n]
+    """
+    assert len(find(getter(body) + PINS)) == count

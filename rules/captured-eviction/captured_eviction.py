@@ -462,7 +462,26 @@ def _leaves_out_users(analysis: Analysis, eviction: Eviction, mine: Sequence[Sto
         for name in _lists(test)
         if name != eviction.place[-1]
     }
+    names |= {
+        name
+        for statement in flow.statements(function.lowered.flow)
+        for expr in flow.expressions(statement)
+        for part in flow.parts(expr)
+        for name in _taken_off(part, eviction.place[-1])
+    }
     return any(_is_filled_by_users(analysis, eviction, name, mine) for name in sorted(names))
+
+
+def _taken_off(expr: flow.Expr, cache: str) -> Iterator[str]:
+    """Attributes and variables whose items are taken off the keys of a cache: `self.table.keys() - self.pinned`."""
+    match expr:
+        case (
+            flow.Op(op="-", operands=(whole, flow.Attr(name=name) | flow.Name(id=name)))
+            | flow.Call(
+                callee=flow.Attr(base=whole, name="difference"), args=(flow.Attr(name=name) | flow.Name(id=name),)
+            )
+        ) if cache in _names(whole):
+            yield name
 
 
 def _absent_from(test: Test) -> Iterator[Place]:
