@@ -238,6 +238,8 @@ def _hazards(
     same = automaton.subject == "graphs" and is_known
     if not (same or _possible(automaton, subject, hears, analysis.sites(root))):
         return
+    if alike and not _comes_again(automaton, hears, analysis.sites(root)):
+        return
 
     elsewhere = frozenset(site.event.stack for site in analysis.sites(root) if is_left_out(analysis, site.event))
     if automaton.subject == "memory":
@@ -426,6 +428,16 @@ def _since_start(automaton: Automaton, trace: tuple[Event, ...]) -> tuple[Event,
         if state == automaton.start:
             begin = index + 1
     return trace[begin:]
+
+
+def _comes_again(automaton: Automaton, hears: Callable[[Effect, Event, str], bool], sites: Sequence[Site]) -> bool:
+    """Whether what a subject hears happens in another place, too: to an object of that kind, which may be the same."""
+    ends = [site for site in sites if site.effect in (Effect.GRAPH_DEATH, Effect.POOL_RETIRE)]
+    mine = [site for site in ends if any(hears(site.effect, site.event, state) for state in automaton.states)]
+    nodes = {id(site.event.node) for site in mine}
+    slots = {site.event.node.slot for site in mine} - {None}
+    again = {site.event.stack for site in ends if id(site.event.node) in nodes or site.event.node.slot in slots}
+    return len(again) > 1
 
 
 def _possible(
