@@ -513,7 +513,7 @@ class Knowledge(ABC):
         found: dict[Place, tuple[Place, ...]] = {}
         for each in self.project.mro(class_name):
             for table, members in self.picked.get(each, {}).items():
-                lasting = [way for way in sorted(members) if self.is_set_once(class_name, way[0])]
+                lasting = [way for way in sorted(members) if way and self.is_set_once(class_name, way[0])]
                 if lasting and self.is_set_once(class_name, table[0]):
                     found[table] = tuple(dict.fromkeys((*found.get(table, ()), *lasting)))
         return found

@@ -28,12 +28,21 @@ def may_be_alike(analysis: Analysis, root: Behavior, sites: Sequence[Site]) -> b
     """Whether objects on the paths of a function have attributes that may be one object."""
     if any(len(frame.receiver) == _BOTH for site in sites for frame in site.event.stack[1:]):
         return True  # a variable that is one of two
-    known = analysis.behaviors.alike.keys() | analysis.behaviors.picked.keys()
-    if not known:
+    if not analysis.behaviors.alike and not analysis.behaviors.picked:
         return False
     functions = {root.function, *(frame.function for site in sites for frame in site.event.stack)}
     owners = {analysis.project.functions[name].owner for name in functions}
-    return any(not known.isdisjoint(analysis.project.mro(owner)) for owner in owners if owner is not None)
+    return any(
+        _has_alike(analysis, each) for owner in owners if owner is not None for each in analysis.project.mro(owner)
+    )
+
+
+def _has_alike(analysis: Analysis, class_name: str) -> bool:
+    """Whether a class has attributes that may be one object, of a class of the project."""
+    names = [*analysis.behaviors.alike.get(class_name, ())]
+    names += [way[0] for ways in analysis.behaviors.picked.get(class_name, {}).values() for way in ways if way]
+    types = (t.name for name in names for t in analysis.behaviors.field_types(class_name, name))
+    return any(each in analysis.project.classes for each in types)
 
 
 def picked(analysis: Analysis, root: Behavior) -> Mapping[Place, tuple[Place, ...]]:
