@@ -448,7 +448,7 @@ class Evaluation(Expressions):
                 ends.append(self.env)
         self.env = ends[0] if ends else after
         for each in ends[1:]:
-            self.env = _join(self.env, each)
+            self.env = _handled(self.env, each)
         main, held = _held_at_end(main)
         other = b.order([*held, self.block(body.other)])
         final = self._final(body.final, every)
@@ -462,7 +462,7 @@ class Evaluation(Expressions):
             return b.NOTHING
         joined = dict(ended)
         for each in every:
-            joined = _join(joined, each)
+            joined = _handled(joined, each)
         self.env = dict(joined)
         node = self.block(body)
         self.env = {**ended, **{name: value for name, value in self.env.items() if joined.get(name) is not value}}
@@ -937,6 +937,15 @@ def _asks_capture(tests: Sequence[Test]) -> bool:
     """Whether a function returns whether the stream is being captured, but for where it knows that it is not."""
     said = [test for test in tests if test != FALSE]
     return bool(said) and all(map(implies_capture, said))
+
+
+def _handled(one: dict[str, Value], other: dict[str, Value]) -> dict[str, Value]:
+    """Variables behind a `try`, those marked that a handler has made None."""
+    joined = _join(one, other)
+    for name, value in other.items():
+        if "none" in value.tags and name in one and not one[name].tags & {"none"}:
+            joined[name] = joined[name]._replace(tags=joined[name].tags | {"optional"})
+    return joined
 
 
 def _join(one: dict[str, Value], other: dict[str, Value]) -> dict[str, Value]:

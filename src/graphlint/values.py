@@ -183,7 +183,7 @@ class Value(NamedTuple):
     stream (it is, or is made of, the identity of a stream), copy (another container, with the items of this one), namespace
     (an object's attributes by name), doubled (a container that has one object under several keys), coarse (a key that is the
     same for several questions, or what is found under one), met (an item that a loop or a search has come by), optional
-    (None on one of several paths), and part (some of the items of a container: a slice, what a comprehension chose)."""
+    (a handler made it None), and part (some of the items of a container: a slice, what a comprehension chose)."""
     slot: tuple[str, str] | None = None
     """Owner (class or module) and attribute that it was read from."""
     test: Test | None = None
@@ -251,8 +251,6 @@ def union(values: tuple[Value, ...] | list[Value]) -> Value:
     types = tuple(dict.fromkeys([*(t for value in distinct for t in value.types), *named_types]))[:WIDEST]
     calls = tuple(dict.fromkeys(call for value in distinct for call in value.calls))[:WIDEST]
     tags = frozenset(tag for value in distinct for tag in value.tags if tag not in ("none", "empty", "true", "false"))
-    if any("none" in value.tags for value in distinct):
-        tags |= {"optional"}
     slots = {value.slot for value in distinct if value.slot is not None}
     exact = all(value.exact for value in distinct if value.types)
     reads = frozenset(place for value in distinct for place in value.reads)
