@@ -85,7 +85,7 @@ class Activation:
                 if len(each) < 2:
                     return self.rebase(places)
                 for owner in self._aliased(each[:-1], 0):
-                    result[(*owner, each[-1])] = None
+                    result[owner + each[-1:]] = None
         return tuple(result)[:WIDEST]
 
     def rebase_read(self, read: Iterable[Place]) -> tuple[Place, ...]:

@@ -94,8 +94,8 @@ class Ending(Deferring):
         node = self.nodes(lambda: self.value(call))
         self._exit_of_local(node, call.span)
         if self.emitting and not any(places for _, places in _bindings(node)):
-            runs = {name for name in _runs(node) if self.project.functions[name].kind == "function"}
-            self.all.at_exit.update(name for name in runs if "<locals>" not in name and self._gives_back(name))
+            plain = {name for name in _runs(node) if self.project.functions[name].kind == "function"}
+            self.all.at_exit.update(name for name in plain if "<locals>" not in name and self._gives_back(name))
         if not self.emitting or not any(places == ((self.me,),) for _, places in _bindings(node)):
             return
         key = self.later(self.entry.name, call.span, node, self.me[1:], self.entry.name)

@@ -564,13 +564,13 @@ class Execution:
                     ended = [config for config in ended if not config.fact((kind, LEFT))]
                     merge(out, {kind: [without_fact(config, (kind, LEFT)) for config in left]})
             atom = ("returned", (node.id,))
-            known = []
+            after = []
             values = [config.fact(("true", RESULT)) for config in ended]
             for value, config in zip(values, inner.left(ended), strict=True):
                 if node.outside:
                     config = as_before(config, configs)
-                known.append(with_fact(config, atom, value) if value is not None else without_fact(config, atom))
-            merge(out, {"next": known})
+                after.append(with_fact(config, atom, value) if value is not None else without_fact(config, atom))
+            merge(out, {"next": after})
             for kind in ("raise", "break", "continue"):
                 merge(out, {kind: inner.left(result.get(kind, ()))})
         if not ran:

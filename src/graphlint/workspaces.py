@@ -67,6 +67,15 @@ def workspaces(
                 yield Workspace((*owner, pooled), graphs, held=True, pool_object=pool_object)
 
 
+def _goes_along(sites: Sequence[Site], graphs: Place, place: Place) -> bool:
+    """Whether memory in items of a table goes with its item: graphs die only where whole items are taken out, one at a time."""
+    deaths = [
+        site.event.node for site in sites if site.effect is Effect.GRAPH_DEATH and graphs in map(container, site.places)
+    ]
+    taken = all(isinstance(node, b.Touches) and node.how == "pop" for node in deaths)
+    return taken and place[: len(graphs) + 1] == (*graphs, ELEMENT)
+
+
 def ended_by_others(sites: Sequence[Site], place: Place) -> frozenset[tuple[Frame, ...]]:
     """The ways to deaths of what was taken out of a common list, in methods of other objects than the one that has some memory.
 
@@ -157,6 +166,8 @@ def _workspaces(
                     )
                     and not is_made_before(analysis, node.slot)
                 )
+                if inside and _goes_along(sites, graphs, place):
+                    continue
                 if by_name or inside:
                     released.setdefault(
                         (graphs, place), Workspace(place, graphs, by_name=by_name and not inside, entry=entry)
