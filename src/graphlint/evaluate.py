@@ -18,7 +18,7 @@ from graphlint.expressions import Expressions
 from graphlint.facts import MODULE
 from graphlint.flow import Expr, Flow
 from graphlint.frame import keyed, last_word
-from graphlint.handing import is_handed
+from graphlint.handing import is_handed, is_of_handed
 from graphlint.knowledge import Knowledge
 from graphlint.lookups import unrolled
 from graphlint.project import FunctionEntry, Project
@@ -206,9 +206,9 @@ class Evaluation(Expressions):
             else None,
             self.aliases,
             tuple(self.unresolved),
-            frozenset(self.captured_calls),
+            frozenset(self.captured_calls) if not is_of_handed(key) else frozenset(),
             frozenset(self.reads),
-            reads_in_capture=frozenset(self.captured_reads),
+            reads_in_capture=frozenset(self.captured_reads) if not is_of_handed(key) else frozenset(),
             given=self.given,
             asks_capture=_asks_capture(self.return_tests),
             yields_in_capture=self.yields_in_capture,
