@@ -121,7 +121,8 @@ def _holding(analysis: Analysis, owner: str, name: str) -> Holding | None:
         if not is_declared:
             return None
         function, expr, _ = analysis.behaviors.field_bindings(owner)[name][0]
-        first, is_made = (function, expr.span), True
+        is_next = owner in classes  # of several in a row, which whoever makes them has
+        first, is_made, is_handed = (function, expr.span), not is_next, is_next
     return Holding(owner, name, frozenset(classes), is_made, is_handed, frozenset(repeats - {name}), *first)
 
 

@@ -115,10 +115,14 @@ def _covered(source: Ingredient, key: frozenset[Ingredient]) -> bool:
 
 
 def _refuses(function: FunctionEntry, slot: Slot) -> bool:
-    """Whether a function raises where its table has an entry under the key already."""
+    """Whether a function raises where its table has an entry under the key already, or where there is one at all."""
     for each in flow.statements(function.lowered.flow):
         match each:
-            case flow.Alt(test=flow.Op(op="in", operands=(_, table)), then=then) if flow.last_name(table) == slot[1]:
+            case flow.Alt(
+                test=flow.Op(op="in", operands=(_, table))
+                | flow.Op(op="is not", operands=(table, flow.Lit(value=None))),
+                then=then,
+            ) if flow.last_name(table) == slot[1]:
                 last = then.items[-1] if isinstance(then, flow.Seq) and then.items else then
                 return isinstance(last, flow.Exit) and last.kind == "raise"
     return False

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 
 from graphlint import behavior as b
 from graphlint import flow
+from graphlint.absence import is_never_none
 from graphlint.automaton import EXIT, HAZARD, RAISE, Automaton
 from graphlint.behavior import Behavior
 from graphlint.effects import Effect
@@ -315,6 +316,7 @@ def _hazards(
             or _is_for_last_user(analysis, root, trace)
             or is_of_new_object(analysis, root, trace[0])
             or _is_of_idle_owner(analysis, root, trace)
+            or _is_where_nobody_is_named(analysis, root, trace[0])
         ):
             continue
         key = tuple(event.stack for event in trace)
@@ -340,6 +342,18 @@ def _is_for_last_user(analysis: Analysis, root: Behavior, trace: Sequence[Event]
         for kind, place in atoms(guard)
         if place
     )
+
+
+def _is_where_nobody_is_named(analysis: Analysis, root: Behavior, event: Event) -> bool:
+    """Whether all of a table goes only where an object has no name, which it always has: `release(self.tag)`."""
+    site = next((site for site in analysis.sites(root) if site.event.stack == event.stack), None)
+    for kind, place in (atom for guard in site.event.guards for atom in atoms(guard)) if site is not None else ():
+        for frame in event.stack if kind == "none" and ("atom", kind, place) in site.event.guards else ():
+            function = analysis.project.functions[frame.function]
+            if frame.receiver == (place[:-1],) and function.facts.params:
+                if is_never_none(analysis, function, (f"${function.facts.params[0].name}", place[-1])):
+                    return True
+    return False
 
 
 def _is_of_idle_owner(analysis: Analysis, root: Behavior, trace: Sequence[Event]) -> bool:
