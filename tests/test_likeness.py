@@ -346,3 +346,56 @@ def test_each_takes_the_last_of_a_common_list_once(tmp_path: Path, end: str, exp
     (tmp_path / "m.py").write_text(STACK.format(end=end))
     found = check.check([str(tmp_path)], Settings(), registry.select(("duplicate-release", "pool-order"))).findings
     assert len(found) == expected
+
+
+DELETED = """
+import torch
+
+
+class Steps:
+    def __init__(self, net):
+        self.net = net
+        self.graphs = {{}}
+        self.record()
+
+    def record(self):
+        self.pool = torch.cuda.MemPool()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self.pool.id):
+            self.net()
+        self.graphs[0] = graph
+
+    def free(self):
+        for graph in self.graphs.values():
+            graph.reset()
+        self.graphs.clear()
+        {drop}
+
+
+class Worker:
+    def __init__(self, net):
+        self.steps = Steps(net)
+
+    def sleep(self):
+        self.steps.free()
+
+    def load(self):
+        {load}
+
+    def swap(self):
+        self.sleep()
+        self.load()
+"""
+
+
+@pytest.mark.parametrize(
+    ("drop", "load", "expected"),
+    [
+        ("del self.pool", "self.steps.free()", 1),
+        ("self.pool = None", "self.steps.free()", 0),
+        ("del self.pool", "self.steps.record(); self.steps.free()", 0),
+        ("if hasattr(self, 'pool'): del self.pool", "self.steps.free()", 0),
+    ],
+)
+def test_what_is_deleted_is_not_there_to_be_deleted_again(tmp_path: Path, drop: str, load: str, expected: int) -> None:
+    assert found(tmp_path, DELETED.format(drop=drop, load=load)) == expected

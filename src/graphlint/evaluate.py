@@ -216,7 +216,7 @@ class Evaluation(Expressions):
             gives_pooled=any(place[0] in self.pooled for place in returns.places),
             computed=frozenset(self.computed),
             many=frozenset(self.many),
-            params_in_capture=frozenset(self.captured_params),
+            params_in_capture=frozenset(self.captured_params) if not is_of_handed(key) else frozenset(),
             fills=self.fills,
             yielded=tuple(self.yields) if lowered.is_generator and _only_yields(lowered.flow) else None,
         )

@@ -636,6 +636,8 @@ class Execution:
             if isinstance(node, b.Happens) and node.effect is Effect.GRAPH_DEATH and len(event.places) == 1:
                 if now.fact(("none", event.places[0])):
                     return state | {("none", frozenset(), event.places, ())}, Effect.SYNC
+            if isinstance(node, b.Touches) and node.how == "drop" and any(now.fact(("gone", p)) for p in event.places):
+                return state | {("none", frozenset(), event.places, ())}, Effect.SYNC
             if self.monitor(config.state, event, config) is not None:
                 raise _HeardError  # there is something left to end, which says more
             if not isinstance(node, b.Touches) or node.slot is None:

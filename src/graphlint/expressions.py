@@ -310,6 +310,8 @@ class Expressions(Calling):
             self.value(left)
             return DEVICE
         one, other = self.value(left), self.value(right)
+        if op == "is" and self.is_object(one) and one.places == other.places and one.places[0][0] == self.me:
+            return TRUE  # one attribute under two names
         if self.constant(one) is not None:
             one, other = other, one
         if (constant := self.constant(other)) is not None and len(one.places) == 1:

@@ -301,7 +301,7 @@ class Frame(Holding):
         if how == "write" and (constant := self.constant(value)) is not None:
             tags |= {f"={constant}"}
         if how == "write" and value.exact and not value.fields and self._is_made_of_nothing(value):
-            tags |= {"new" if self._is_record(value) else "renewed"}
+            tags |= {"new"} if self._is_record(value) else {"renewed"} if not value.reads else set()
         is_new = how == "write" and value.slot is None and bool(value.types) and "empty" not in tags
         if is_new and all(t.name in CONTAINERS for t in value.types):
             if value.places and all(len(place) == 1 and place[0][0] == "@" for place in value.places):

@@ -376,9 +376,9 @@ def _item(analysis: Analysis, event: Event) -> _Item | None:
 
 
 def _is_each(function: FunctionEntry, method: Expr, frame: Frame) -> bool:
-    """Whether a method that is called is each of a table in turn: `for free in hooks: free()`, `while hooks: hooks.pop()()`."""
+    """Whether what is called is each of a table in turn, or a method of each: `for f in hooks: f()`, `hooks.pop()()`."""
     match method:
-        case flow.Name(id=name):
+        case flow.Name(id=name) | flow.Call(callee=flow.Name(id="getattr"), args=(flow.Name(id=name), *_)):
             loop = _loop(function, name, frame)
             return loop is not None and (_table(loop) is not None or _is_list_under_key(loop))
         case flow.Call(callee=flow.Attr(name=name), args=()) if name in _TAKERS:

@@ -67,13 +67,22 @@ def is_unasked(analysis: Analysis, root: Behavior, trace: Sequence[Event]) -> bo
         sites = [site for site in analysis.sites(root) if _is_at(site.event, event)]
         site = next((site for site in sites if site.effect is event.effect), sites[0] if sites else None)
         own = _asked_of_itself(analysis, site.event) if site is not None else None
-        if own is None or any(_is_of_some(analysis, frame) for frame in event.stack):
+        if own is None or any(_is_of_some(analysis, frame) or _is_some_item(analysis, frame) for frame in event.stack):
             return False
         asked.add(own)
     if len(asked) > 1:
         return False  # one of them is released only if it is such a one
     functions = {frame.function for event in trace for frame in event.stack[:-1]} | {root.function}
     return not any(_tells_apart(analysis, name) for name in functions)
+
+
+def _is_some_item(analysis: Analysis, frame: Frame) -> bool:
+    """Whether a method is called of an item under a key that is not written out: of which one, nobody knows."""
+    call = next((call for call in analysis.project.functions[frame.function].calls if call.span == frame.span), None)
+    match call:
+        case flow.Call(callee=flow.Attr(base=flow.Item(base=flow.Name(), key=key))):
+            return not isinstance(key, flow.Lit)
+    return False
 
 
 def is_by_two_ways(analysis: Analysis, trace: Sequence[Event]) -> bool:

@@ -173,7 +173,7 @@ def said_of(node: b.Touches, place: Place) -> frozenset[Fact]:
         case "write" if constant := next((each for each in tags if each.startswith("=")), None):
             return frozenset(((none, False), ((constant, place), True)))
         case "drop":
-            return frozenset(((none, True), (true, False)))
+            return frozenset(((none, True), (true, False), (("gone", place), True)))
         case "clear":
             return frozenset(((true, False), (none, False)))
         case "add":
