@@ -346,9 +346,9 @@ def _is_for_last_user(analysis: Analysis, root: Behavior, trace: Sequence[Event]
 
 def _is_where_nobody_is_named(analysis: Analysis, root: Behavior, event: Event) -> bool:
     """Whether all of a table goes only where an object has no name, which it always has: `release(self.tag)`."""
-    site = next((site for site in analysis.sites(root) if site.event.stack == event.stack), None)
-    for kind, place in (atom for guard in site.event.guards for atom in atoms(guard)) if site is not None else ():
-        for frame in event.stack if kind == "none" and ("atom", kind, place) in site.event.guards else ():
+    guards = next((site.event.guards for site in analysis.sites(root) if site.event.stack == event.stack), ())
+    for kind, place in (atom for guard in guards for atom in atoms(guard)):
+        for frame in event.stack if kind == "none" and ("atom", kind, place) in guards else ():
             function = analysis.project.functions[frame.function]
             if frame.receiver == (place[:-1],) and function.facts.params:
                 if is_never_none(analysis, function, (f"${function.facts.params[0].name}", place[-1])):
