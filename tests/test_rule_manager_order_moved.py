@@ -60,7 +60,6 @@ DROPS = {
     "moved in one statement": "graph, self.graph = self.graph, None" + ONE,
     "moved, the attribute first": "self.graph, graph = None, self.graph" + ONE,
     "moved in two": "graph = self.graph\n        self.graph = None" + ONE,
-    "deleted": "graph = self.graph\n        del self.graph" + ONE,
     "a table, moved in one statement": "graphs, self.graphs = self.graphs, {}" + ALL,
     "a table, moved in two": "graphs = self.graphs\n        self.graphs = {}" + ALL,
 }
@@ -76,6 +75,14 @@ def test_what_was_taken_out_is_reset(drop: str, tmp_path: Path, monkeypatch: pyt
     (release, *_) = findings[0].trace
     assert text.encode()[slice(*release.span)].decode() == "self.kv.release()"
     assert findings[0].symbol.endswith("early")
+
+
+def test_what_was_deleted_is_not_there_for_the_second_drop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    drop = "graph = self.graph\n        del self.graph" + ONE
+    Path("m.py").write_text(PROGRAM.format(drop=drop).lstrip("\n"))
+    findings = check.check(["."], Settings(), registry.select(("manager-order", "duplicate-release"))).findings
+    assert [each.rule for each in findings] == ["manager-order", "duplicate-release"]
 
 
 def test_what_was_reset_before_is_reset_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -317,6 +317,7 @@ def _hazards(
             or is_of_new_object(analysis, root, trace[0])
             or _is_of_idle_owner(analysis, root, trace)
             or _is_where_nobody_is_named(analysis, root, trace[0])
+            or (subject.by_name and _is_chosen_entry(trace[-1]))
         ):
             continue
         key = tuple(event.stack for event in trace)
@@ -342,6 +343,13 @@ def _is_for_last_user(analysis: Analysis, root: Behavior, trace: Sequence[Event]
         for kind, place in atoms(guard)
         if place
     )
+
+
+def _is_chosen_entry(event: Event) -> bool:
+    """Whether graphs are taken out of a table of the process under a key: which of them used the memory, nobody knows."""
+    node = event.node
+    taken = isinstance(node, b.Touches) and node.how == "pop" and "keyed" in node.tags
+    return taken and all(place[0].startswith(("class:", "mod:")) for place in event.places)
 
 
 def _is_where_nobody_is_named(analysis: Analysis, root: Behavior, event: Event) -> bool:
