@@ -550,3 +550,47 @@ def test_a_variable_has_an_item_of_the_table_that_a_call_empties(
     path.write_text(PARKING.format(take=take, between=between, parked=parked))
     report = check.check([str(path)], Settings(select=("pool-order",)), registry.rules())
     assert len(report.findings) == expected
+
+
+FULL = """
+import torch
+
+
+class Cache:
+    def __init__(self, net, most):
+        self.net, self.most, self.entries = net, most, {}
+
+    def flush(self):
+        for entry in self.entries.values():
+            entry[1].reset()
+        self.entries.clear()
+
+    def capture(self, n):
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph):
+                out = self.net(n)
+        except RuntimeError:
+            self.flush()
+            return None
+        return out, graph
+
+    def run(self, n):
+        entry = self.entries.get(n)
+        if entry is None:
+            if len(self.entries) >= self.most:
+                self.flush()
+            entry = self.capture(n)
+            if entry is None:
+                return self.net(n)
+            self.entries[n] = entry
+        out, graph = entry
+        graph.replay()
+        return out.clone()
+"""
+
+
+def test_a_lookup_that_found_none_holds_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "cache.py"
+    path.write_text(FULL)
+    assert check.check([str(path)], Settings(select=("pool-order",)), registry.rules()).findings == ()

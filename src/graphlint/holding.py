@@ -48,6 +48,8 @@ class Holding(ABC):
         """The same for containers of others."""
         self.fills: dict[Place, tuple[Place, ...]] = {}
         """Containers of others that what a capture made is put into, with the graphs that it belongs to."""
+        self.found: dict[str, Value] = {}
+        """Local variables whose item of a table was said to be held on: once that is empty, nothing tells whether there was one."""
         self.passing = False
         """A loop gives its variable the next item."""
         self.passed: set[str] = set()
@@ -146,10 +148,12 @@ class Holding(ABC):
             name: value.slot
             for name, value in self.env.items()
             if value.slot is not None and name not in self.passed and self._is_item(value)
+            if self.found.get(name) is not value
         }
         emptied = self._emptied(keys, 0) if items else frozenset[Slot]()
         for name in sorted(items):
             if items[name] in emptied:
+                self.found[name] = self.env[name]
                 self._hold_item(name, span)
 
     def _hold_item(self, name: str, span: Span) -> None:
