@@ -107,8 +107,6 @@ class Execution:
 
     select: Callable[[str], Behavior | None]
     monitor: Monitor
-    gives_up: Callable[[b.Touches], bool] = lambda _: False
-    """Whether a touch gives up something that rules care about."""
     tested: frozenset[str] = frozenset()
     """Attribute and variable names that some test reads; facts about others are not kept."""
     memory: frozenset[str] = frozenset()

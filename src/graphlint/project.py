@@ -499,18 +499,6 @@ class Project:
                     self._resolving.discard(key)
         return None
 
-    def function_at(self, path: str, offset: int) -> FunctionEntry | None:
-        """The innermost function (not the module level) around a byte of a file."""
-        module = self.by_path.get(path)
-        if module is None:
-            return None
-        best: FunctionEntry | None = None
-        for function in module.facts.functions:
-            inside = function.span.start <= offset < function.span.end and function.qualname != MODULE
-            if inside and (best is None or function.span.start >= best.facts.span.start):
-                best = self.functions[_full_name(module.name, function)]
-        return best
-
 
 _ACCESSORS = (".setter", ".deleter")
 

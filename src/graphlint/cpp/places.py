@@ -71,10 +71,6 @@ class Place(NamedTuple):
             self.root, self.kind, self.cells if cell is None else (*self.cells, cell), (*self.path, name), type_text
         )
 
-    def is_in(self, whole: Place) -> bool:
-        """Whether it lies inside `whole`, as far as their members tell."""
-        return whole.cell in self.cells
-
     def __str__(self) -> str:
         return str(self.cells[0])
 
